@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,9 +26,15 @@ const (
 )
 
 // joinAs is what a kubelet does: with a bootstrap kubeconfig and no identity of its own it gets a certificate for its
-// name.
+// name. It ends with a certificate that it cannot load, before it joins.
 func (m *machine) joinAs(name string) func() {
 	return func() {
+		_, err := os.Stat(m.root + current) // without its file it is as no certificate
+		if pem := []byte(m.read(current)); err == nil && m.read(kubeletConf) != "" {
+			if _, err := tls.X509KeyPair(pem, pem); err != nil {
+				return
+			}
+		}
 		if m.read("/etc/kubernetes/bootstrap-kubelet.conf") == "" ||
 			m.read(current) != "" && m.read(kubeletConf) != "" {
 			return

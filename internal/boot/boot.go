@@ -410,6 +410,9 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 		return
 	}
 	p.add(Findings{Collector: preflight.Check(ctx, p.tape, p.rendered.node)})
+	previous, damage := identity.CheckDamaged(ctx, p.tape, p.decided.basis, p.rendered.node, p.decided.previous)
+	p.decided.previous = previous
+	p.add(Findings{Collector: damage})
 
 	observed := observe(ctx, observation{
 		tape:      p.tape,

@@ -383,7 +383,7 @@ func notify(
 	}
 
 	if previous != nil {
-		restart.Because = append(restart.Because, "the identity of "+previous.Owner()+" is removed")
+		restart.Because = append(restart.Because, previous.WhyRestart())
 	}
 	hostfiles.SortUnits(n, units)
 

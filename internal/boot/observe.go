@@ -158,7 +158,7 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 		s := in.observeFile(ctx, f, req)
 		if s.failure != nil || s.Old.Exists && !s.Old.Dir {
 			s.Action = "delete"
-			s.Why = "it belongs to " + in.previous.Owner()
+			s.Why = in.previous.WhyRemoved()
 			out = append(out, s)
 		}
 	}

@@ -258,6 +258,13 @@ func (in *Observations) checkIdentity(r *check.Recorder) {
 	case !r.IsFine():
 	case p.Kubelet.Joined:
 		r.Fine("the node has joined: " + p.Kubelet.JoinedWhy)
+	case p.Kubelet.Damaged != nil:
+		r.Warn(
+			"the kubelet's client certificate is damaged",
+			p.Kubelet.Damaged.Why+", so the kubelet ends before it joins",
+			"prelet run, with a bootstrap token: it sets the certificate aside, and the node joins again; by hand: "+
+				p.Kubelet.Damaged.Remove,
+		)
 	case id != nil:
 		r.Warn(
 			"there is a kubelet.conf, and the node has not joined",

@@ -424,7 +424,11 @@ func (l *Live) newTokenReader(name string) cluster.Token {
 		if err != nil {
 			f := systemd.CredentialFault(name, err)
 			f.Code = fault.CredentialMissing
-			if k := l.membership(); k.Identity != nil && !k.Joined { // a node that had joined
+			switch k := l.membership(); {
+			case k.Damaged != nil:
+				f.Why += "; the node has to join again, because " + k.Damaged.Why +
+					": a run with a token sets that aside; by hand: `" + k.Damaged.Remove + "`"
+			case k.Identity != nil && !k.Joined: // a node that had joined
 				f.Why += "; the node has to join again, because " + k.JoinedWhy
 			}
 

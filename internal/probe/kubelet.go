@@ -167,6 +167,9 @@ func (l *Live) membership() world.KubeletAns {
 	id := n.Identity()
 	k := world.KubeletAns{}
 	k.Joined, k.JoinedWhy = id.Joined()
+	if d := n.FindDamaged(id); d != nil && !k.Joined {
+		k.Damaged = &world.DamagedAns{Why: d.Why, Files: d.Files, Remove: d.Command()}
+	}
 
 	if id.Exists {
 		v, isOurs := l.compareMachine(n, id)

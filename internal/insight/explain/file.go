@@ -34,7 +34,7 @@ var purposes = map[string]string{
 	"file":                 "a file of the site",
 	"directory":            "a folder of the site",
 	"state":                "a state file of the kubelet",
-	"identity":             "the identity of another machine",
+	"identity":             "an identity that this node cannot have",
 }
 
 // explainFile explains a file by its path.

@@ -111,10 +111,14 @@ func (h *Identity) readPair(n Reader, c cluster.Kubeconfig) {
 		h.dir = path.Dir(ResolvePath(file))
 		h.since = n.modTime(ResolvePath(file))
 	}
-	if len(certPEM) == 0 {
-		if !c.HasIdentity() {
-			h.Flaw = Conf + " contains no credentials"
-		}
+	switch isNamed := len(c.User.ClientCertificateData) == 0 && c.User.ClientCertificate != ""; {
+	case len(certPEM) == 0 && isNamed:
+		h.Flaw = "the certificate of " + Conf + " is empty"
+		return
+	case len(certPEM) == 0 && !c.HasIdentity():
+		h.Flaw = Conf + " contains no credentials"
+		return
+	case len(certPEM) == 0:
 		return
 	}
 	if h.Node, h.Flaw = n.Certificate(certPEM); h.Flaw != "" {
@@ -280,17 +284,99 @@ func stateFiles() []string {
 	}
 }
 
-// Files returns the files that belong to the identity of this node or to its earlier pods: kubelet.conf, the kubelet's
-// certificates and keys, and the state of its managers. It leaves out links (kubelet-client-current.pem).
-func (n Reader) Files(h Identity) []string {
-	files := []string{Conf}
+// Damaged is a client certificate with which no kubelet starts, not even one that has a bootstrap kubeconfig: it loads
+// its certificate before it asks for one.
+type Damaged struct {
+	Path  string   // that the kubelet loads
+	Why   string   // why it cannot
+	Files []string // regular files of the kubelet's folder without which it asks for a new one
+}
+
+// Command returns the command that removes it.
+func (d Damaged) Command() string {
+	words := []string{"rm"}
+	for _, file := range append([]string{d.Path}, d.Files...) {
+		if word := nodefile.QuoteWord(file); !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+
+	return strings.Join(words, " ")
+}
+
+// FindDamaged returns the client certificate in the kubelet's folder if it is damaged, as after a power cut; nil if
+// there is none, or it can be loaded, or it cannot be read. An expired one can be loaded. Source:
+// k8s.io/client-go/util/certificate (fileStore.Current).
+func (n Reader) FindDamaged(h Identity) *Damaged {
+	for _, dir := range listFolders(h) {
+		if d := n.inspectPair(dir); d != nil {
+			return d
+		}
+	}
+
+	return nil
+}
+
+// inspectPair returns the client certificate of a folder if it is damaged. A link whose file is missing is for the
+// kubelet as no certificate.
+func (n Reader) inspectPair(dir string) *Damaged {
+	pair := path.Join(dir, "kubelet-client-current.pem")
+	text, f := n.Root.FindText(pair)
+	if f == nil || f.Code != fault.Absent {
+		return n.describeDamage(pair, f, text.Path, [2]string{text.Text, text.Text})
+	}
+
+	certFile, keyFile := path.Join(dir, "kubelet-client.crt"), path.Join(dir, "kubelet-client.key")
+	certText, f := n.Root.FindText(certFile)
+	keyText, f2 := n.Root.FindText(keyFile)
+	if f = cmp.Or(f, f2); f != nil && f.Code == fault.Absent {
+		return nil
+	}
+
+	return n.describeDamage(certFile, f, certText.Path, [2]string{certText.Text, keyText.Text})
+}
+
+// describeDamage returns the damage of a certificate with its key, which were read, or failed with a fault. file is its
+// path without links.
+func (n Reader) describeDamage(pair string, f *fault.Fault, file string, texts [2]string) *Damaged {
+	d := Damaged{Path: pair}
+	switch _, err := tls.X509KeyPair([]byte(texts[0]), []byte(texts[1])); { // the error may quote the key
+	case f != nil && f.Code != fault.FileUnusable:
+		return nil
+	case f != nil:
+		d.Why = f.Why
+	case err == nil:
+		return nil
+	case texts[0] == "":
+		d.Why = pair + " is empty"
+	default:
+		d.Why = pair + " has no certificate with its key"
+	}
+
+	isOwn := path.Dir(file) == path.Dir(pair) && isKubeletCertificate(path.Base(file))
+	if isOwn && n.isRegular(file) {
+		d.Files = []string{file}
+	}
+
+	return &d
+}
+
+// listFolders returns the folders of the kubelet's certificates.
+func listFolders(h Identity) []string {
 	dirs := []string{kubeletPKI}
 	hasOtherDir := h.dir != "" && h.dir != kubeletPKI
 	if hasOtherDir && path.Base(h.dir) == "pki" { // by --root-dir= or --cert-dir=
 		dirs = append(dirs, h.dir)
 	}
 
-	for _, dir := range dirs {
+	return dirs
+}
+
+// Files returns the files that belong to the identity of this node or to its earlier pods: kubelet.conf, the kubelet's
+// certificates and keys, and the state of its managers. It leaves out links (kubelet-client-current.pem).
+func (n Reader) Files(h Identity) []string {
+	files := []string{Conf}
+	for _, dir := range listFolders(h) {
 		names, _ := n.Root.Names(dir, maxNames) // none if it cannot be read
 		for _, name := range names {
 			file := path.Join(dir, name)

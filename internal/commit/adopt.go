@@ -192,7 +192,8 @@ func toState(a world.TargetAns, secret bool) *generation.FileState {
 	}
 }
 
-// proposeGeneration returns the files of a generation as a proposal.
+// proposeGeneration returns the files of a generation as a proposal. One that does not decide about the kubelet stays as
+// it is where it cannot be restored.
 func (r *Run) proposeGeneration(gen int) (out generation.Proposal, spec activation.Spec, err error) {
 	if spec, err = r.Machine.SpecOf(gen); err != nil {
 		return out, spec, err
@@ -201,6 +202,18 @@ func (r *Run) proposeGeneration(gen int) (out generation.Proposal, spec activati
 		return out, spec, err
 	}
 	out.Targets = slices.DeleteFunc(out.Targets, func(t generation.Target) bool { return r.isLeft(t, spec.Retire) })
+	for i, t := range out.Targets {
+		if _, decides := spec.Files[t.Path]; decides || t.Kind == generation.Absent {
+			continue
+		}
+		out.Targets[i].MayStay = true
+		now, content, err := r.Store.Observe(t.Path)
+		isOther := slices.Contains(spec.Others, t.Path)
+		if !isOther && err == nil && t.Kind == generation.File && now.Kind == t.Kind { // the kubelet may write it, such as its kubeconfig
+			out.Targets[i] = generation.TargetOf(t.Path, now, content)
+			out.Targets[i].Secret = t.Secret
+		}
+	}
 
 	return out, spec, nil
 }

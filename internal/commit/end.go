@@ -160,7 +160,7 @@ func (e *ending) describeStay(stays string) string {
 		stays += "; " + e.others
 	}
 
-	return stays
+	return stays + e.describeOverwritten()
 }
 
 // describeOthers returns which files of the generation in place that do not decide about the kubelet differ, and how; ""
@@ -352,11 +352,20 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 			e.Code = fault.KubeletHeld // which is tried again, although the site may need a fix
 		}
 	}
-	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{
-		On:      e.on,
-		Failure: e.Reason,
-		IsHeld:  rest > 0,
-	})
+	isHeld := rest > 0 || e.Code == fault.KubeletHeld
+	if a.Run == nil {
+		e.attempt.Run = r
+	}
+	if !isHeld && e.Code != fault.Interrupted {
+		e.Outcome, e.Changed, e.enterErr = e.attempt.restoreAfterFailure(ctx)
+	}
+	if !e.Changed {
+		e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{
+			On:      e.on,
+			Failure: e.Reason,
+			IsHeld:  rest > 0,
+		})
+	}
 	r.end(ctx, e)
 }
 

@@ -155,12 +155,14 @@ func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) {
 		return
 	}
 
-	e := ending{on: activation.OnNoSite}
+	e := ending{on: activation.OnNoSite, attempt: attempt{Run: r}}
 	if cur != nil {
 		e.generationBefore = cur.Gen
 		e.Plan = p // else a missing site is not an error of the plan
 	}
-	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{On: e.on})
+	if e.Outcome, e.Changed, e.enterErr = e.attempt.restoreAfterFailure(ctx); !e.Changed {
+		e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{On: e.on})
+	}
 	r.end(ctx, e)
 }
 
@@ -227,6 +229,9 @@ func (a *attempt) reportReleased() {
 func (a *attempt) reportCommitted(gen int) {
 	a.Report.Generation(gen)
 	a.reportReleased()
+	if a.options.Plan == nil || !a.options.Plan.Complete {
+		return
+	}
 	for _, c := range a.options.Plan.Changes {
 		if c.File.Purpose == "state" && c.Action == "delete" {
 			a.notify("commit", fmt.Sprintf("%s is removed, and the kubelet makes a new one: %s", c.File.Path, c.Why))
@@ -363,7 +368,10 @@ func (a *attempt) commit(
 	a.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	names := append([]string{spec.Unit}, a.options.Plan.Node.Aliases...)
+	names := []string{spec.Unit}
+	if a.options.Plan != nil {
+		names = append(names, a.options.Plan.Node.Aliases...)
+	}
 	unitFiles := a.readUnitFiles(names, proposal, c.Entries)
 	if _, err := a.Machine.Preflight(ctx, spec, unitFiles); err != nil {
 		return out, err
@@ -488,31 +496,57 @@ func WhyHeld(s *generation.Store, p *boot.Plan) string {
 // restoreInPlace restores changed files of the generation in place and continues with it, because the site's plan is
 // held.
 func (a *attempt) restoreInPlace(ctx context.Context) (out activation.Outcome, err error) {
-	resume := activation.Entry{On: activation.OnResume}
-
-	cur, err := a.Store.Current()
-	if err != nil {
+	out, isRestored, err := a.restore(ctx)
+	if isRestored || err != nil {
 		return out, err
 	}
-	if cur == nil || cur.Restores == 0 { // no files of a plan
-		return a.enter(ctx, resume)
+
+	return a.enter(ctx, activation.Entry{On: activation.OnResume})
+}
+
+// restore restores changed files of the generation in place, in a new one with the same contents, and activates that.
+// It reports whether there were any.
+func (a *attempt) restore(ctx context.Context) (out activation.Outcome, isRestored bool, err error) {
+	cur, err := a.Store.Current()
+	if err != nil || cur == nil || cur.Restores == 0 { // no files of a plan
+		return out, false, err
 	}
 
 	proposal, spec, err := a.proposeGeneration(cur.Gen)
 	if err != nil {
-		return out, err
+		return out, false, err
 	}
 	c, err := a.Store.Compare(proposal)
-	if err != nil {
-		return out, err
-	}
-	if !c.Changed {
-		return a.enter(ctx, resume)
+	if err != nil || !c.Changed {
+		return out, false, err
 	}
 
 	a.notify("commit", "somebody changed files of the generation in place; they are put back")
 
-	return a.commit(ctx, proposal, spec)
+	out, err = a.commit(ctx, proposal, spec)
+	if errors.Is(err, generation.ErrNothing) { // none of them can be put back
+		return out, false, nil
+	}
+
+	return out, true, err
+}
+
+// restoreAfterFailure is restore after a run that failed before its commit, where a kubelet may start on the generation
+// in place. It reports whether a generation was committed, and an error only then.
+func (a *attempt) restoreAfterFailure(ctx context.Context) (out activation.Outcome, isCommitted bool, err error) {
+	cur := readCurrent(a.Store)
+	if cur == nil || a.isForeign() || a.Store.ReadOnly() != nil || !a.Machine.MayGoOn(ctx, cur) {
+		return out, false, nil
+	}
+
+	a.releases = false // the plan of the site is not tried
+	out, _, err = a.restore(ctx)
+	if err != nil && !a.isCommitted {
+		a.notify("commit", "files of the generation in place could not be put back: "+err.Error())
+		err = nil
+	}
+
+	return out, a.isCommitted, err
 }
 
 // notify reports a step that is worth a line, and is not a failure.

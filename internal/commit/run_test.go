@@ -60,8 +60,10 @@ type bench struct {
 	onWrite func(op, path string) error // called before each operation of the store that changes anything; may be nil
 }
 
-func newBench(t *testing.T) *bench {
-	b := &bench{t: t, dir: t.TempDir(), boot: bootID, now: time.Minute}
+func newBench(t *testing.T) *bench { return startBench(t, t.TempDir()) }
+
+func startBench(t *testing.T, dir string) *bench {
+	b := &bench{t: t, dir: dir, boot: bootID, now: time.Minute}
 	for _, dir := range []string{"/run", "/etc"} {
 		must(t, os.Mkdir(b.dir+dir, 0o755))
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// Reader is who reads a file, of those without which the kubelet may not run.
+// Reader is the reader of a file among the kubelet, its unit and its runtime.
 type Reader int
 
 // The readers. A file with two has the last of them.
 const (
-	NoReader  Reader = iota // another program, or nobody
+	NoReader  Reader = iota // another program, or none
 	ByRuntime               // the container runtime, or its unit
 	Later                   // the kubelet while it runs, as static pods, or perhaps
 	AtStart                 // the kubelet or its unit, at each start
 )
 
-// FindReader returns who reads a file. It is the only place where that is decided.
+// FindReader returns the reader of a file. It is the only place where that is decided.
 //
 // At its start the kubelet reads the files of its unit, what that names, the files below its folders, and the files that
 // a flag or a field of its configuration names, also by a folder above them.
@@ -59,8 +59,8 @@ func FindReader(n node.Node, file string) Reader {
 // IsReadByKubelet reports whether the kubelet reads a file when it starts.
 func IsReadByKubelet(n node.Node, file string) bool { return FindReader(n, file) == AtStart }
 
-// Decides reports whether a managed file decides whether the kubelet runs: whoever starts or judges the kubelet asks
-// about these files only. They are those that the kubelet, its unit or its runtime reads, or may read, and those for
+// Decides reports whether a managed file decides whether the kubelet runs: the gate and each verdict depend on these
+// files only. They are those that the kubelet, its unit or its runtime reads, or may read, and those for
 // which the site restarts one of the three.
 func Decides(n node.Node, f node.File) bool {
 	if FindReader(n, f.Path) != NoReader {

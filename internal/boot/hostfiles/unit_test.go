@@ -29,7 +29,7 @@ func TestIsReadByKubelet(t *testing.T) {
 	}
 }
 
-// TestFindReader: who reads a file of those without which the kubelet may not run.
+// TestFindReader: the kubelet, its unit and its runtime are the readers that matter.
 func TestFindReader(t *testing.T) {
 	text := value.PlainText("[Unit]\nRequires=odd.service\n[Service]\nExecStartPre=-/opt/before --with=/opt/with\n" +
 		"ReadWritePaths=/srv\n")

@@ -288,6 +288,11 @@ func (m *StateMachine) whyNotGoOn(ctx context.Context, failure string, current *
 	return failure + "; and " + why
 }
 
+// MayGoOn reports whether a kubelet may start on the files of the generation in place after a failed run.
+func (m *StateMachine) MayGoOn(ctx context.Context, current *generation.Info) bool {
+	return m.whyUnjoined(ctx, current) == ""
+}
+
 // whyNotAsFound returns why a kubelet must not start on files of which there is no generation, or "".
 func (m *StateMachine) whyNotAsFound() string {
 	over := m.Store.StartsOver()

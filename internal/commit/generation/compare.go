@@ -29,6 +29,7 @@ type Comparison struct {
 	made     []string         // folders that the generations before created
 	ours     map[string]Entry // of the generation in place
 	bytes    map[string][]byte
+	mayStay  map[string]bool // by path: see Target.MayStay
 }
 
 // Observe returns the state of one target without following a link, and the content of a file of at most MaxContent
@@ -59,6 +60,7 @@ func (s *Store) compareWith(p Proposal, m *manifest, st *status, interrupted *ma
 		restores: p.ContentsOf,
 		bytes:    map[string][]byte{},
 		ours:     map[string]Entry{},
+		mayStay:  map[string]bool{},
 	}
 	isDeclared := map[string]bool{}
 	for _, t := range p.Targets {
@@ -166,7 +168,21 @@ func (c *Comparison) add(e Entry, o observation) {
 
 // addDeclared compares one target of the proposal.
 func (c *Comparison) addDeclared(s *Store, t Target) error {
+	was, isManaged := c.ours[t.Path]
+	c.mayStay[t.Path] = t.MayStay && isManaged
 	o, err := s.observe(t.Path)
+	isOther := o.state.Kind != Absent && t.Kind != Absent && o.state.Kind != t.Kind
+	if c.mayStay[t.Path] && (err != nil || isOther) {
+		if t.Kind == File {
+			c.bytes[was.New.SHA256] = t.Content
+		}
+		why := fmt.Sprintf("a %s is where a %s was", o.state.Kind, t.Kind)
+		if err != nil {
+			why = err.Error()
+		}
+		c.add(keepEntry(was, why), observation{state: was.New})
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -182,13 +198,13 @@ func (c *Comparison) addDeclared(s *Store, t Target) error {
 		c.add(e, o)
 		return nil
 	}
-	if now.Kind != Absent && t.Kind != Absent && now.Kind != t.Kind {
+	if isOther {
 		cause := fmt.Errorf("a %s is planned where a %s is", t.Kind, now.Kind)
 		return refuse("compare", t.Path, cause, "move it away, or choose another path")
 	}
 
 	defaults := now
-	if was, isManaged := c.ours[t.Path]; isManaged && now.Kind != Absent {
+	if isManaged && now.Kind != Absent {
 		if defaults, err = s.findDefaults(was, now); err != nil {
 			return err
 		}
@@ -206,6 +222,16 @@ func (c *Comparison) addDeclared(s *Store, t Target) error {
 	c.add(e, o)
 
 	return nil
+}
+
+// keepEntry returns the entry of a target that stays as it is and managed, with the reason.
+func keepEntry(was Entry, why string) Entry {
+	was.Action = ActionKeep
+	was.Old = was.New
+	was.Drift = true
+	was.Why = why
+
+	return was
 }
 
 // newEntry returns the entry of a target without its new state.

@@ -112,9 +112,9 @@ func (p *folderPlan) listChecks(size uint64) (l check.List) {
 	if p.loose == nil {
 		add(func() error { return checkPlannedFolders(p.c.Entries) })
 	}
-	for _, e := range p.c.Entries {
+	for i, e := range p.c.Entries {
 		if e.HasChange() {
-			add(func() error { return p.addTarget(e) })
+			add(func() error { return p.addOrKeep(i) })
 		}
 	}
 	add(func() error { return p.checkStateFolder(size) })
@@ -140,6 +140,18 @@ func (p *folderPlan) checkStateFolder(size uint64) (err error) {
 	}
 
 	return p.reserve(f, size, 8)
+}
+
+// addOrKeep is addTarget on an entry that may be one of a target that stays as it is where it cannot be changed.
+func (p *folderPlan) addOrKeep(i int) error {
+	e := p.c.Entries[i]
+	err := p.addTarget(e)
+	if was, isManaged := p.c.ours[e.Path]; err != nil && isManaged && p.c.mayStay[e.Path] {
+		p.c.Entries[i] = keepEntry(was, err.Error())
+		return nil
+	}
+
+	return err
 }
 
 // addTarget checks one target and the folders above it.

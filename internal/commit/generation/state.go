@@ -56,6 +56,10 @@ type Target struct {
 
 	Mount string // the mount point of the target; "": that of the generation in place, or not known
 
+	// MayStay, of a target of the generation in place, leaves it as it is where it cannot be compared or changed: it
+	// stays managed, and differs.
+	MayStay bool
+
 	xattrs map[string][]byte // of a rollback: the attributes to restore; nil: those of the existing file
 }
 
@@ -101,7 +105,7 @@ const (
 	ActionUpdate  Action = "update"
 	ActionDelete  Action = "delete"
 	ActionRestore Action = "restore" // no longer declared: restored as before the first generation that had it
-	ActionKeep    Action = "keep"    // no longer declared, or create-only: unchanged; Entry.Why has the reason
+	ActionKeep    Action = "keep"    // unchanged: no longer declared, or it cannot be restored; Entry.Why has the reason
 	ActionNone    Action = "none"
 )
 

@@ -91,6 +91,10 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int, j *Journal) (*Tx
 	if err != nil {
 		return nil, err
 	}
+	isLeft := restores == nil && p.ContentsOf != 0 && !slices.ContainsFunc(c.Entries, Entry.HasChange)
+	if isLeft && c.Changed { // all that differs stays as it is
+		return nil, ErrNothing
+	}
 	l, err := s.listing()
 	if err != nil {
 		return nil, err
@@ -416,10 +420,10 @@ func (t *Txn) recordDurably(was *Journal) error {
 	return err
 }
 
-// checkUnchanged compares every target with the inode that was observed.
+// checkUnchanged compares every target with the inode that was observed, without those that stay as they are.
 func (t *Txn) checkUnchanged() error {
 	for i, e := range t.m.Entries {
-		if e.Dropped && !e.HasChange() {
+		if e.Dropped && !e.HasChange() || e.Action == ActionKeep {
 			continue
 		}
 		if err := t.checkTarget(i, e); err != nil {

@@ -1,0 +1,190 @@
+package commit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/sample"
+)
+
+// Edits of managed files by others.
+var (
+	editedFiles = []string{"/etc/a", "/etc/b"}
+	edits       = []string{"none", "edited", "removed", "folder", "link", "mode", "empty"}
+	moments     = []string{"before the run", "between run and verdict", "after the run"}
+	sites       = []string{"one", "two", "wrong", "no-site", "unreachable", "held"}
+)
+
+// editCase is what happens to a joined node with a good generation: edits at a moment of a boot, and another boot.
+type editCase struct {
+	edits       [2]string // of editedFiles: the kubelet reads the first
+	moment      string
+	first, last string // the sites of the two boots
+}
+
+func listEditCases() (all []editCase) {
+	for _, a := range edits {
+		for _, b := range edits {
+			for _, moment := range moments {
+				for _, first := range sites {
+					for _, last := range sites {
+						all = append(all, editCase{[2]string{a, b}, moment, first, last})
+					}
+				}
+			}
+		}
+	}
+
+	return all
+}
+
+// mayBeWhole reports whether an edit can be undone by writing the file.
+func mayBeWhole(edit string) bool { return edit != "folder" && edit != "link" }
+
+func (c editCase) String() string {
+	return fmt.Sprintf("%v %s, sites %s and %s", c.edits, c.moment, c.first, c.last)
+}
+
+// TestEditedFiles plays boots of a joined node while somebody edits, removes or replaces managed files at some moment. The
+// next boot starts the kubelet if the files that it reads can be made whole, and only on files of one generation. A file
+// that it does not read never makes a verdict bad, holds a plan, or keeps the gate shut. A sample of the cases is tried.
+func TestEditedFiles(t *testing.T) {
+	all := listEditCases()
+	chosen := sample.New(t)
+	tried := 0
+
+	for i, c := range all {
+		if !chosen.Has(sampledEdits, i) {
+			continue
+		}
+		tried++
+		b := newBenchIn(t, t.TempDir())
+		b.playEdits(c)
+		_ = b.Store.Close()
+		if t.Failed() {
+			t.Fatalf("case %d: %s", i, c)
+		}
+	}
+
+	t.Logf("%d of %d cases", tried, len(all))
+}
+
+func (b *bench) edit(file, how string) {
+	b.t.Helper()
+	path := b.dir + file
+	if how == "none" {
+		return
+	}
+	if how != "mode" {
+		must(b.t, os.RemoveAll(path))
+	}
+	switch how {
+	case "edited":
+		must(b.t, os.WriteFile(path, []byte("by hand"), 0o644))
+	case "empty":
+		must(b.t, os.WriteFile(path, nil, 0o600))
+	case "folder":
+		must(b.t, os.Mkdir(path, 0o755))
+	case "link":
+		must(b.t, os.Symlink("/nowhere", path))
+	case "mode":
+		if err := os.Chmod(path, 0o600); err != nil && !os.IsNotExist(err) {
+			b.t.Fatalf("got %v; want no error", err)
+		}
+	}
+}
+
+func (b *bench) playEdits(c editCase) {
+	b.t.Helper()
+	b.do(b.t.Context(), complete("one"))
+
+	apply := func() {
+		for i, file := range editedFiles {
+			b.edit(file, c.edits[i])
+		}
+	}
+	b.reboot()
+	if c.moment == moments[0] {
+		apply()
+	}
+	if c.moment == moments[1] {
+		b.onWatch = func() { b.onWatch = nil; apply() }
+	}
+	b.bootOn(c, c.first)
+	b.onWatch = nil
+	if c.moment == moments[2] {
+		apply()
+	}
+
+	b.reboot()
+	b.bootOn(c, c.last)
+}
+
+// reboot is the next boot, before prelet. The kubelet waits at the gate.
+func (b *bench) reboot() {
+	b.boot += "+"
+	b.now = 1e10
+	b.kubelet.Active, b.kubelet.Sub, b.kubelet.Started, b.kubelet.MainPID = "activating", "auto-restart", 1, 0
+	b.kubelet.Result = "resources"
+	must(b.t, os.RemoveAll(b.dir+"/run"))
+	must(b.t, os.Mkdir(b.dir+"/run", 0o755))
+}
+
+// bootOn is a run of a boot, which waits for its verdict, with its checks.
+func (b *bench) bootOn(c editCase, site string) {
+	b.t.Helper()
+	p := planOf(site)
+	if site == "held" {
+		p = complete("two")
+		b.open(true)
+		must(b.t, b.Store.Hold(PlanID(p), "it failed"))
+	}
+	before, hadFile := b.readKubelet()
+	res, status := b.do(b.t.Context(), p)
+	_, isOpen, err := b.Machine.Gate.State()
+	must(b.t, err)
+
+	isHeld := site == "held" || c.first == "held"
+	isKubelets := c.edits[0] != "none" && c.edits[0] != "mode"
+	if !isOpen && mayBeWhole(c.edits[0]) {
+		b.t.Errorf("site %s: got a shut gate (%s); want it open, because /etc/a can be written", site, b.Machine.Gate.Reason())
+	}
+	if !isKubelets && (res.Outcome.Verdict == "bad" || res.Outcome.From != 0 || !isHeld && status.Held != nil) {
+		b.t.Errorf("site %s: got verdict %s, from %d, held %+v; want none of it for a file that the kubelet does not read",
+			site, res.Outcome.Verdict, res.Outcome.From, status.Held)
+	}
+	if !isKubelets && slices.Contains([]fault.Code{fault.KubeletUnhealthy, fault.RolledBack, fault.RollbackFails}, res.Code) {
+		b.t.Errorf("site %s: got code %s; want none about the kubelet", site, res.Code)
+	}
+
+	text, ok := b.readKubelet()
+	isChanged := c.moment == moments[1] && isKubelets // while the kubelet runs
+	if isOpen && !isChanged && (!ok || !strings.Contains("one two", text) || text == "") {
+		b.t.Errorf("site %s: the gate is open on /etc/a with %q (before: %q, %t); want the content of a generation",
+			site, text, before, hadFile)
+	}
+}
+
+func (b *bench) readKubelet() (text string, ok bool) {
+	content, err := os.ReadFile(filepath.Join(b.dir, "/etc/a"))
+
+	return string(content), err == nil
+}
+
+// newBenchIn is newBench in a folder, which is in memory if that is possible.
+func newBenchIn(t *testing.T, dir string) *bench {
+	if memory, err := os.MkdirTemp("/dev/shm", "commit"); err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(memory) })
+		dir = memory
+	}
+
+	return startBench(t, dir)
+}
+
+// sampledEdits is of how many cases one is tried.
+const sampledEdits = 10

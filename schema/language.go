@@ -134,7 +134,7 @@ var (
 		Name:  "devices",
 		Doc:   "Device nodes that it may open, read, write and control. Shell patterns are allowed, here and below.",
 		Type:  cty.List(cty.String),
-		Check: grantable,
+		Check: grantableDevices,
 		Const: true,
 	}
 	AllowRead = Attr[[]string]{
@@ -486,13 +486,35 @@ func memory(s string) error {
 
 func grantable(l []string) error {
 	for _, p := range l {
+		const form = "write the absolute path of a file or a folder, such as %q, in which * stands for a part of a name"
+		example := path.Join("/", path.Clean(p))
 		_, err := path.Match(p, "x")
-		isPlain := path.IsAbs(p) && path.Clean(p) == p && p != "/"
-		if err != nil || !isPlain {
-			return fmt.Errorf(
-				"%q cannot be granted: an absolute path is needed, without . and .., or a shell pattern of such",
-				p,
-			)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%q is not a valid pattern: "+form, p, "/dev/nvidia*")
+		case path.Clean(p) == "/":
+			return fmt.Errorf("%q would grant the whole machine: "+form, p, "/var/lib/NAME")
+		case strings.Contains(p, "**"):
+			return fmt.Errorf("%q has **, and folders below are granted with their folder: "+form, p, "/dev/nvidia*")
+		case !path.IsAbs(p) || path.Clean(p) != p:
+			return fmt.Errorf("%q cannot be granted: "+form, p, example)
+		case strings.Trim(strings.Split(p, "/")[1], "*") == "":
+			return fmt.Errorf("%q would grant every folder of the machine: "+form, p, "/var/lib/NAME")
+		}
+	}
+	return nil
+}
+
+// grantableDevices also refuses all of /dev: a detector that may open each disk, and memory, is not contained.
+func grantableDevices(l []string) error {
+	if err := grantable(l); err != nil {
+		return err
+	}
+	for _, p := range l {
+		isAll := p == "/dev" || strings.HasPrefix(p, "/dev/") && strings.Trim(p, "/dev*?") == ""
+		if isAll {
+			return fmt.Errorf("%q would grant all devices, disks and memory among them: name those that the detector "+
+				"needs, such as \"/dev/nvidia*\"; prelet detectors list shows what it asks for", p)
 		}
 	}
 	return nil

@@ -40,8 +40,9 @@ var (
 		Doc:  "Drivers that must be bound to a device.",
 	}
 	unitsAttr = schema.Attr[[]string]{
-		Name: "units",
-		Type: cty.List(cty.String),
+		Name:  "units",
+		Type:  cty.List(cty.String),
+		Check: checkUnits,
 		Doc: "Units of systemd that must run or have ended without a failure, such as " +
 			"`nvidia-mig-parted.service`. The fact `units` has the state of each. One that has failed, is masked or " +
 			"missing, or is ordered after prelet is not waited for, a disabled one for a tenth of `timeout`.",
@@ -73,6 +74,37 @@ var (
 		Fields: []schema.Field{unitsAttr, linksAttr, driversAttr, fabricAttr, timeoutAttr, waitFailureAttr},
 	}
 )
+
+// unitTypes are the types of systemd's units that can be done.
+var unitTypes = []string{"service", "target", "mount", "socket", "device", "path", "swap", "automount", "timer"}
+
+// checkUnits refuses names that systemd has no unit for, and units that start only after prelet's own: these can never
+// be done before the end of the wait.
+func checkUnits(names []string) error {
+	for _, name := range names {
+		stem, suffix := name, ""
+		if dot := strings.LastIndex(name, "."); dot >= 0 {
+			stem, suffix = name[:dot], name[dot+1:]
+		}
+		switch {
+		case name == "" || strings.ContainsAny(name, " /*?\t\n"):
+			return fmt.Errorf("%q is not the name of a unit: write one as systemctl list-units shows it, such as "+
+				"\"nvidia-mig-parted.service\"", name)
+		case stem == "" || !slices.Contains(unitTypes, suffix):
+			return fmt.Errorf("%q has no suffix of a unit, so systemd has no such unit: did you mean %q?",
+				name, name+".service")
+		case name == "kubelet.service":
+			return fmt.Errorf("%q starts only after this run, which would wait for itself: remove it", name)
+		case strings.HasPrefix(stem, "prelet") && suffix == "service" || name == "prelet-gate.target":
+			return fmt.Errorf("%q is a unit of prelet, and this run would wait for itself: remove it", name)
+		case name == "multi-user.target" || name == "graphical.target" || name == "default.target":
+			return fmt.Errorf("%q is reached only after the kubelet and this run, which would wait for itself: "+
+				"name the service that you need", name)
+		}
+	}
+
+	return nil
+}
 
 // Stage implements stages.Gatherer.
 type Stage struct{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -186,7 +187,14 @@ func (h HermeticNode) answerLock(ctx context.Context, q world.Question) world.An
 
 // noDetector is the answer of a detector that the test does not give: it is absent.
 func noDetector(name string) world.Answer {
+	next := fmt.Sprintf("In a test, give one in the run: detectors = { %s = { facts = { … } } }", name)
+	if near := nearest.Word(name, shipped); near != "" && near != name {
+		next = fmt.Sprintf("If you mean the detector %q that comes with prelet, correct the name in the site. %s", near, next)
+	}
+
 	return world.Failure(fault.Absent,
-		fmt.Sprintf("The reply of %q is missing, so it gives no facts and has state = \"absent\"", name),
-		fmt.Sprintf("In a test, give one in the run: detectors = { %s = { facts = { … } } }", name))
+		fmt.Sprintf("The reply of %q is missing, so it gives no facts and has state = \"absent\"", name), next)
 }
+
+// shipped are the detectors that come with prelet.
+var shipped = []string{"amd-gpu", "intel-net", "lldp", "mellanox", "nvidia", "ovs"}

@@ -52,6 +52,7 @@ type Eval struct {
 	trace       *trace
 	isRecord    bool // see Recorded
 	isPartial   bool // values may be unknown: in a check, or where some questions are not asked
+	isBounded   bool // see Bounded
 }
 
 // localValue is the value of a local.
@@ -93,6 +94,13 @@ func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
 // Partial returns e for a run in which values may be unknown although there is a machine.
 func (e *Eval) Partial() *Eval {
 	e.isPartial = true
+	return e
+}
+
+// Bounded returns e for a caller that bounds time and memory of all that it evaluates, as boot does for each step: e
+// counts no parts of expressions then, unless it traces them.
+func (e *Eval) Bounded() *Eval {
+	e.isBounded = true
 	return e
 }
 
@@ -410,33 +418,56 @@ func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 	return ""
 }
 
-// evaluateIn evaluates x, after CheckSecrets if it may use a secret: that looks through all values that x refers to. A
-// panic of a library is an error.
+// evaluateIn evaluates x, and CheckSecrets if it may use a secret: that looks through all values that x refers to. It
+// counts the parts that it evaluates, unless a caller bounds them. A panic of a library is an error.
 func (e *Eval) evaluateIn(
 	x hclsyntax.Expression, ctx *hcl.EvalContext, mayUseSecret bool,
 ) (v cty.Value, diags hcl.Diagnostics) {
+	var m *meter
+	whole := x
 	defer func() {
-		if r := recover(); r != nil {
+		r := recover()
+		switch {
+		case m.excess() != "": // also where try() has caught it
+			v, diags = cty.DynamicVal, hcl.Diagnostics{m.report(whole)}
+		case r != nil:
 			v = cty.DynamicVal
 			diags = hcl.Diagnostics{
-				origin.Error(fault.Internal, x.Range(), "This expression cannot be evaluated",
+				origin.Error(fault.Internal, whole.Range(), "This expression cannot be evaluated",
 					"Its evaluation failed unexpectedly (%v). Please report this.", r),
 			}
 		}
 	}()
 
-	if mayUseSecret {
-		diags = value.CheckSecrets(x, ctx)
-	}
-	if diags.HasErrors() {
-		return cty.DynamicVal, diags
-	}
-
 	switch {
 	case e.trace.isFull:
-		x = e.trace.follow(x)
+		m = newMeter()
+		x = e.trace.follow(x, m)
+	case !e.isBounded:
+		m = newMeter()
+		if e.site.MentionsOf(x).Branches {
+			x = e.trace.followBranches(x)
+		}
+		var noTrace *trace
+		x = noTrace.follow(x, m)
 	case e.site.MentionsOf(x).Branches:
 		x = e.trace.followBranches(x)
+	}
+	if !mayUseSecret {
+		return x.Value(ctx)
+	}
+
+	if m != nil { // before CheckSecrets, which evaluates each loop again
+		v, diags = x.Value(ctx)
+		if m.excess() != "" {
+			return v, diags
+		}
+	}
+	if secrets := value.CheckSecrets(whole, ctx); secrets.HasErrors() {
+		return cty.DynamicVal, secrets
+	}
+	if m != nil {
+		return v, diags
 	}
 
 	return x.Value(ctx)

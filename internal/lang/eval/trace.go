@@ -135,15 +135,17 @@ func (e *Eval) recorded(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.
 	return missingValue(x, notEvaluated)
 }
 
-// traced is a copy of an expression whose parts are traced.
+// traced is a copy of an expression whose parts are counted, and traced if there is a trace.
 type traced struct {
 	hclsyntax.Expression
 	of    hclsyntax.Expression
-	trace *trace
+	trace *trace // nil: it is not recorded
+	meter *meter // nil: it is not counted
 }
 
 // Value evaluates the expression and records the result.
 func (x traced) Value(names *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	x.meter.count(x.of)
 	v, diags := x.Expression.Value(names)
 	for _, d := range diags {
 		if part, isTraced := d.Expression.(traced); isTraced {
@@ -152,7 +154,9 @@ func (x traced) Value(names *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 			d.Expression = x.of
 		}
 	}
-	x.trace.add(x.of, step{v, diags, names})
+	if x.trace != nil {
+		x.trace.add(x.of, step{v, diags, names})
+	}
 
 	return v, diags
 }
@@ -160,27 +164,32 @@ func (x traced) Value(names *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 // UnwrapExpression returns the expression, for a key of an object that is a name.
 func (x traced) UnwrapExpression() hcl.Expression { return x.of }
 
-// follow returns an expression that records itself and its parts.
-func (t *trace) follow(x hclsyntax.Expression) hclsyntax.Expression {
+// follow returns an expression that counts itself and its parts, and records them in a trace that is not nil.
+func (t *trace) follow(x hclsyntax.Expression, m *meter) hclsyntax.Expression {
 	if _, isElement := x.(*hclsyntax.AnonSymbolExpr); isElement { // a splat sets it by its address
 		return x
 	}
+	if of, isTraced := x.(traced); isTraced { // of followBranches
+		followed, _ := t.follow(of.Expression, m).(traced)
+		followed.of, followed.trace = of.of, of.trace
+		return followed
+	}
 	c := reflect.New(reflect.TypeOf(x).Elem())
 	c.Elem().Set(reflect.ValueOf(x).Elem())
-	t.followParts(c.Elem())
+	t.followParts(c.Elem(), m)
 
-	return traced{c.Interface().(hclsyntax.Expression), x, t}
+	return traced{c.Interface().(hclsyntax.Expression), x, t, m}
 }
 
 // followParts replaces the expressions in a copied one.
-func (t *trace) followParts(v reflect.Value) {
+func (t *trace) followParts(v reflect.Value, m *meter) {
 	switch v.Kind() {
 	case reflect.Interface:
 		if !v.CanSet() { // a field that is not exported, such as what an index is of
 			return
 		}
 		if x, ok := v.Interface().(hclsyntax.Expression); ok {
-			v.Set(reflect.ValueOf(t.follow(x)))
+			v.Set(reflect.ValueOf(t.follow(x, m)))
 		}
 	case reflect.Slice:
 		if v.CanSet() && !v.IsNil() {
@@ -188,12 +197,12 @@ func (t *trace) followParts(v reflect.Value) {
 			reflect.Copy(c, v)
 			v.Set(c)
 			for i := range v.Len() {
-				t.followParts(v.Index(i))
+				t.followParts(v.Index(i), m)
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			t.followParts(v.Field(i))
+			t.followParts(v.Field(i), m)
 		}
 	}
 }
@@ -203,24 +212,24 @@ func (t *trace) followParts(v reflect.Value) {
 func (t *trace) followBranches(x hclsyntax.Expression) hclsyntax.Expression {
 	switch x := x.(type) {
 	case *hclsyntax.ObjectConsKeyExpr:
-		return traced{x, x, t}
+		return traced{Expression: x, of: x, trace: t}
 	case *hclsyntax.ParenthesesExpr:
 		c := *x
 		c.Expression = t.followBranches(x.Expression)
-		return traced{&c, x, t}
+		return traced{Expression: &c, of: x, trace: t}
 	case *hclsyntax.ConditionalExpr:
 		c := *x
-		c.Condition = traced{x.Condition, x.Condition, t}
+		c.Condition = traced{Expression: x.Condition, of: x.Condition, trace: t}
 		c.TrueResult = t.followBranches(x.TrueResult)
 		c.FalseResult = t.followBranches(x.FalseResult)
-		return traced{&c, x, t}
+		return traced{Expression: &c, of: x, trace: t}
 	case *hclsyntax.TupleConsExpr:
 		c := *x
 		c.Exprs = slices.Clone(x.Exprs)
 		for i, element := range x.Exprs {
 			c.Exprs[i] = t.followBranches(element)
 		}
-		return traced{&c, x, t}
+		return traced{Expression: &c, of: x, trace: t}
 	case *hclsyntax.ObjectConsExpr:
 		c := *x
 		c.Items = slices.Clone(x.Items)
@@ -228,15 +237,15 @@ func (t *trace) followBranches(x hclsyntax.Expression) hclsyntax.Expression {
 			c.Items[i].KeyExpr = t.followBranches(item.KeyExpr)
 			c.Items[i].ValueExpr = t.followBranches(item.ValueExpr)
 		}
-		return traced{&c, x, t}
+		return traced{Expression: &c, of: x, trace: t}
 	case *hclsyntax.FunctionCallExpr:
 		if x.Name == "merge" {
 			c := *x
 			c.Args = slices.Clone(x.Args)
 			for i, arg := range x.Args {
-				c.Args[i] = traced{t.followBranches(arg), arg, t}
+				c.Args[i] = traced{Expression: t.followBranches(arg), of: arg, trace: t}
 			}
-			return traced{&c, x, t}
+			return traced{Expression: &c, of: x, trace: t}
 		}
 	}
 

@@ -26,11 +26,11 @@ import (
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
-// reapTime is how long the end of killed processes is waited for: a process that a hanging driver holds may never end.
-// While one of them runs, because it has much to release, it is endTime.
-const reapTime = 500 * time.Millisecond
+// heldTime is how long a killed process may be in the kernel without a pause, before it counts as held by a driver: it may
+// never end. A process that is not held only needs the processor, which a busy machine gives late: it has endTime.
+const heldTime = 500 * time.Millisecond
 
-var endTime = 5 * time.Second // longer in tests, which a busy machine must not fail
+var endTime = 20 * time.Second // longer in tests, which a busy machine must not fail
 
 // pipeTime is how long standard error is read after the end of prelet-detect. A process that left its group may hold
 // the pipe.
@@ -309,16 +309,19 @@ func (p *process) end() bool {
 		close(exited)
 	}()
 	began := time.Now()
+	lastFree := began
 	isLate := func() bool {
-		spent := time.Since(began)
-		return spent > endTime || spent > reapTime && !isRunning(group)
+		if time.Since(lastFree) > heldTime/2 && !isHeld(group) {
+			lastFree = time.Now()
+		}
+		return time.Since(began) > endTime || time.Since(lastFree) > heldTime
 	}
 	for isReaped := false; !isReaped; {
 		late := isLate() // before it is looked whether it has ended
 		select {
 		case <-exited:
 			isReaped = true
-		case <-time.After(reapTime / 5):
+		case <-time.After(heldTime / 5):
 			if late {
 				return false
 			}
@@ -341,13 +344,13 @@ func (p *process) end() bool {
 	}
 }
 
-// isRunning reports whether a thread of a process group runs. After a kill it does the kernel's work of its end, while
-// a process that a driver holds sleeps.
-func isRunning(group int) bool {
+// isHeld reports whether a thread of a process group waits in the kernel and cannot be interrupted (state D), as for a
+// driver that hangs. One that runs, sleeps or has ended and is not reaped yet is not held.
+func isHeld(group int) bool {
 	for _, pid := range members(group) {
 		states, _ := filepath.Glob("/proc/" + pid + "/task/*/status")
 		for _, path := range states {
-			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("\nState:\tR")) {
+			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("\nState:\tD")) {
 				return true
 			}
 		}

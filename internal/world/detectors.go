@@ -6,7 +6,7 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// NotEnded is the finding that a process of a detector existed half a second after it was killed.
+// NotEnded is the finding that a process of a detector was killed and has not ended: the kernel holds it.
 const NotEnded = "a process of it could not be ended"
 
 // LockReq asks for the lock of a detector.

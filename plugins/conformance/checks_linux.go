@@ -79,7 +79,7 @@ func (k *kit) checkDescription() bool {
 		return false
 	}
 	defer p.kill()
-	if p.startup > 500*time.Millisecond {
+	if p.startup > k.patient(500*time.Millisecond) {
 		slow := []string{fmt.Sprintf("it took %v", p.startup.Round(time.Millisecond))}
 		k.record("handshake", Note, slow, "A boot waits for it. Do only the handshake at start.")
 	}
@@ -98,7 +98,7 @@ func (k *kit) checkDescription() bool {
 
 // describe returns the detector's description, checked.
 func (k *kit) describe(client protocol.Client) (contract.Description, error) {
-	ctx, cancel := context.WithTimeout(k.ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(k.ctx, k.patient(callTimeout))
 	defer cancel()
 
 	d, err := client.Describe(ctx)
@@ -143,7 +143,7 @@ func (k *kit) checkByHand() {
 	p, err := k.start(false)
 	if err == nil {
 		defer p.kill()
-		if !p.waitForExit(2 * time.Second) {
+		if !p.waitForExit(k.patient(2 * time.Second)) {
 			err = errors.New("without " + protocol.CookieKey + " in its environment it does not end")
 		}
 	}
@@ -176,7 +176,7 @@ func (k *kit) checkConfig(client protocol.Client) map[string]any {
 		return nil
 	}
 
-	ctx, cancel := context.WithTimeout(k.ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(k.ctx, k.patient(callTimeout))
 	defer cancel()
 	problems, err := client.Validate(ctx, complete)
 	if err == nil {
@@ -222,7 +222,7 @@ func (k *kit) sendInvalid(
 	attribute string,
 	m machine,
 ) string {
-	ctx, cancel := context.WithTimeout(k.ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(k.ctx, k.patient(5*time.Second))
 	defer cancel()
 
 	request, err := protocol.ToProto[detectorv1.DetectRequest](contract.Request{Config: config, Root: m.dir})
@@ -289,7 +289,7 @@ func (k *kit) checkDetect(
 			continue
 		}
 		took := time.Since(began).Round(time.Millisecond)
-		if took > time.Second {
+		if took > k.patient(time.Second) {
 			notes = append(notes, fmt.Sprintf("%s: it took %v", m.name, took))
 		}
 		for _, l := range a.Labels {

@@ -22,6 +22,9 @@ type RunOptions struct {
 	Args    []string       // arguments of the program
 	Timeout time.Duration  // for one Detect call; 0: 10 s, prelet's default
 	Memory  uint64         // in bytes; 0: 128 MiB, prelet's default
+	// Patience multiplies the other limits of time, such as that of the handshake, for a machine that is busy with other
+	// work; 0: 1, as for a node.
+	Patience int
 
 	// ShimArgs are the arguments with which this program calls Shim.
 	ShimArgs []string
@@ -87,6 +90,7 @@ func Run(ctx context.Context, program string, o RunOptions) (Findings, error) {
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
 	}
+	o.Patience = max(1, o.Patience)
 	if o.Memory == 0 {
 		o.Memory = 128 << 20
 	}

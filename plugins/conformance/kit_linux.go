@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -53,6 +54,11 @@ type kit struct {
 	noWatch   string // why access cannot be watched; empty: it can
 	processes int    // number of started processes
 	zeros     int    // number of machines copied by checkZeros
+}
+
+// patient returns a limit of time of this run.
+func (k *kit) patient(limit time.Duration) time.Duration {
+	return time.Duration(k.options.Patience) * limit
 }
 
 func run(ctx context.Context, program string, o RunOptions) (Findings, error) {

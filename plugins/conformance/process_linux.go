@@ -203,7 +203,7 @@ func (k *kit) connect() (*process, protocol.Client, error) {
 	case <-p.stdout.line:
 	case <-p.exited:
 	case <-k.ctx.Done():
-	case <-time.After(startTime):
+	case <-time.After(k.patient(startTime)):
 	}
 	p.startup = time.Since(began)
 
@@ -226,7 +226,7 @@ func (p *process) dial() (protocol.Client, error) {
 	case line == "" && hasEnded:
 		return protocol.Client{}, fmt.Errorf("it ended (%s) without a line on standard output", p.cmd.ProcessState)
 	case line == "":
-		return protocol.Client{}, fmt.Errorf("no line on standard output within %v", startTime)
+		return protocol.Client{}, fmt.Errorf("no line on standard output within %v", p.kit.patient(startTime))
 	}
 
 	socket, err := protocol.ParseHandshake(strings.TrimRight(line, "\r"), p.dir)
@@ -260,7 +260,7 @@ func (p *process) kill() {
 	_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // ESRCH: all have ended
 	<-p.exited
 
-	_ = p.trace.SetReadDeadline(time.Now().Add(startTime))
+	_ = p.trace.SetReadDeadline(time.Now().Add(p.kit.patient(startTime)))
 	<-p.watch.done
 	p.kit.addAttempts(p.watch.attempts)
 	if p.kit.stderr == "" {
@@ -280,7 +280,7 @@ func (p *process) waitForExit(limit time.Duration) bool {
 
 // shutdown asks the detector to end: first as a go-plugin host does, then as systemd does.
 func (p *process) shutdown(ctx context.Context) error {
-	const limit = 2 * time.Second
+	limit := p.kit.patient(2 * time.Second)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 

@@ -27,12 +27,12 @@ func Conform(t *testing.T, d sdk.Detector, config map[string]any, roots ...sdk.R
 		t.Fatalf("finding the test's program: %v", err)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 
 	name, _, _ := strings.Cut(t.Name(), "/")
 	this := "-test.run=^" + name + "$"
-	o := conformance.RunOptions{Config: config, Args: []string{this, asDetector}, ShimArgs: []string{this}}
+	o := conformance.RunOptions{Config: config, Args: []string{this, asDetector}, ShimArgs: []string{this}, Patience: 10}
 	if raceDetector {
 		o.Memory = 1 << 46 // the race detector needs much memory; tests without it have the limit
 	}

@@ -84,8 +84,8 @@ language-server: ## build the language server for editors, bin/prelet-ls
 
 .PHONY: demo
 demo: ## plan, run, explain and run again on a recorded GPU machine
-	$(BUILD) -o bin/ ./cmd/prelet
-	$(BUILD) -o bin/bench/ ./bench/serve
+	$(BUILD) -o bin/bench/ ./cmd/prelet ./bench/serve
+	ln -f bin/bench/prelet bin/prelet
 	internal/demo/tour.sh
 
 .PHONY: machines

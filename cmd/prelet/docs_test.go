@@ -177,11 +177,6 @@ esac
 exec prelet "$@"
 END
 chmod +x node/prelet
-mkdir -p canary stable
-for ring in canary stable; do
-  printf 'layers   = ["../base", "."]\nmachines = ["../machines/*.json"]\n' >$ring/.prelet.hcl
-  printf 'stage "label" "ring" { labels = { "example.com/ring" = "%s" } }\n' $ring >$ring/ring.hcl
-done
 git init -q -b main . && git add site && git -c user.name=a -c user.email=a@example.com commit -q -m site
 git update-ref refs/remotes/origin/main main
 `
@@ -227,6 +222,13 @@ func TestReadme(t *testing.T) {
 		}
 		if got := run(command); !like(strings.Split(want, "\n"), strings.Split(got, "\n")) {
 			t.Errorf("README.md: %s: got\n%s\nwant as on the page:\n%s", command, got, want)
+		}
+	}
+
+	for machine, kind := range map[string]string{"dgx-h100": "gpu", "two-sockets": "cpu"} {
+		where := " --config site.hcl --objects ../objects --root ../root"
+		if got := run("prelet plan --hardware ../bin/machines/" + machine + where); !strings.Contains(got, "example.com/kind="+kind+" ") {
+			t.Errorf("README.md: its site on %s: got\n%s\nwant the kind %s", machine, got, kind)
 		}
 	}
 

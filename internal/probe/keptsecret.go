@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// keptSecret is a secret of a file in place, whose source has it no more.
+// keptSecret is a secret of a file in place that its source no longer has.
 type keptSecret struct {
 	content    []byte
 	generation int

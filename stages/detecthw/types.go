@@ -71,7 +71,7 @@ func factsValue(f world.Facts, before *madeFacts) (cty.Value, error) {
 	return factsShape().objectOf(reflect.ValueOf(f), before)
 }
 
-// madeFacts are facts, which are not changed, with their value.
+// madeFacts are facts with the value that was made of them. Nothing changes the facts afterwards.
 type madeFacts struct {
 	facts world.Facts
 	value cty.Value

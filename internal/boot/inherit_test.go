@@ -137,6 +137,17 @@ func TestInheritedFlags(t *testing.T) {
     content = "VENDOR_ARGS=--max-pods=31\n"
   }`, world: unit(`{"words":["/usr/bin/kubelet","$VENDOR_ARGS"],"files":["/etc/v.env"],"read":{"/etc/v.env":{"VENDOR_ARGS":"--max-pods=29"}}}`),
 			want: "exit 0\n--max-pods=31 of /etc/v.env\n!max-pods=29"},
+		{name: "a unit whose variables systemd does not replace", own: "--v=2",
+			world: unit(`{"words":["/usr/bin/kubelet","--max-pods=20","$KUBELET_EXTRA_ARGS"],"literal":true,"at":"/etc/systemd/system/kubelet.service:5","files":["/etc/default/kubelet"]}`),
+			want: "exit 10\n\"$KUBELET_EXTRA_ARGS\" is not a flag\nset by /etc/systemd/system/kubelet.service:5\n--max-pods=20 of " +
+				"/etc/systemd/system/kubelet.service:5\nwarning conflict\nThe kubelet does not get these flags"},
+		{name: "a refused flag in a drop-in of the unit, and in a variable of one",
+			world: unit(`{"words":["/usr/bin/kubelet","--network-plugin=cni","$MORE","$KUBELET_EXTRA_ARGS"],"vars":{"MORE":"--no-such"},` +
+				`"at":"/etc/systemd/system/kubelet.service.d/9.conf:3","vars_at":{"MORE":"/etc/systemd/system/kubelet.service.d/8.conf:2"},"files":["/etc/default/kubelet"]}`),
+			want: "exit 10\nset by /etc/systemd/system/kubelet.service.d/9.conf:3\nset by /etc/systemd/system/kubelet.service.d/8.conf:2"},
+		{name: "flags of a file that the unit does not use", own: "--network-plugin=cni", flags: `flags = { max-pods = "many" }`,
+			world: unit(`{"words":["/usr/bin/kubelet","$ARGS"],"files":["/etc/v.env"],"read":{"/etc/v.env":{"ARGS":"--v=2"}}}`),
+			want:  "exit 0\nwarning conflict\nThe kubelet does not get these flags\n!would not start"},
 		{name: "an empty folder of drop-ins", world: unit(`{"words":["/usr/bin/kubelet","--config-dir=","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"]}`) +
 			`drop-ins => {"value":{"paths":["/etc/nsswitch.conf"]}}` + "\n",
 			want: "exit 0\n--config-dir= of \n!nsswitch"},

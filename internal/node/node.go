@@ -301,6 +301,7 @@ type CommandLine struct {
 	// Hidden are the words that the variable has from elsewhere, such as Environment=: the kubelet gets them unless the
 	// flags file sets it.
 	Hidden   []kubelet.Word
+	IsKnown  bool // it is the line of a unit that is known to start the kubelet
 	IsPassed bool // the unit is known to pass the variable of the flags file
 	AsOne    bool // it passes it as one word, ${NAME}
 	Assumed  bool // it is not known how the kubelet is started: the words are those of kubeadm's unit

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -47,6 +48,12 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	}
 
 	out := describeUnit(u)
+	if r.Start {
+		u = locate(u)
+	}
+	if u.Load == "bad-setting" || u.Load == "error" {
+		out.Refused = u.Refusal
+	}
 	if r.Start && u.Load == "loaded" && len(u.Command) > 0 {
 		out.Start = l.describeStart(u)
 		missing := u.FindMissing(nil)
@@ -54,6 +61,23 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	}
 
 	return world.Unit.Answer(out)
+}
+
+// locate adds to a unit the places of its command line, as far as systemd has read the files that are there now, and why
+// it refuses them.
+func locate(u systemd.Unit) systemd.Unit {
+	files := systemd.ReadListedUnit(u)
+	isLoaded := files.Load == "loaded"
+	files.Load = "loaded"
+	read := files.Unit(kubelet.Argv)
+	if !isLoaded {
+		u.Refusal = cmp.Or(read.Refusal, u.Refusal)
+	}
+	if slices.Equal(read.Command, u.Command) {
+		u.CommandAt, u.EnvironmentAt = read.CommandAt, read.EnvironmentAt
+	}
+
+	return u
 }
 
 // answerUnitFile returns whether a unit below another root exists, and how it would start. A root without units is not
@@ -73,7 +97,7 @@ func (l *Live) answerUnitFile(r world.UnitReq) world.Answer {
 	case !r.Start && l.hasUnits():
 		return world.Unit.Answer(world.UnitAns{Load: u.Load})
 	case u.Load == "loaded" && len(start.Command) > 0:
-		return world.Unit.Answer(world.UnitAns{Load: start.Load, Start: l.describeStart(start)})
+		return world.Unit.Answer(world.UnitAns{Load: start.Load, Refused: start.Refusal, Start: l.describeStart(start)})
 	}
 
 	return world.Failure(fault.Systemd, name+" is not in this image", "")
@@ -112,6 +136,8 @@ func describeUnit(u systemd.Unit) world.UnitAns {
 func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
 	out := &world.StartAns{
 		Words:          kubelet.HideSecretWords(u.Command),
+		At:             u.CommandAt,
+		Literal:        u.Literal,
 		Vars:           map[string]string{},
 		WatchdogMicros: u.Watchdog.Microseconds(),
 	}
@@ -129,6 +155,12 @@ func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
 		shown, isNamed := showVariable(u.Command, name, text)
 		if isNamed && shown != nil && !strings.Contains(text, systemd.AtStart) { // else not known before the unit starts
 			out.Vars[name] = *shown
+			if at := u.EnvironmentAt[name]; at != "" {
+				if out.VarsAt == nil {
+					out.VarsAt = map[string]string{}
+				}
+				out.VarsAt[name] = at
+			}
 		}
 	}
 	for _, f := range u.EnvironmentFiles {

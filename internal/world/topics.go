@@ -346,16 +346,24 @@ type UnitAns struct {
 	// none: then a refusal is reported after the commit.
 	Refuses []string `json:"refuses,omitempty"`
 
+	// Refused is why systemd does not load it, with the place. Older recordings do not have it.
+	Refused string `json:"refused,omitempty"`
+
 	Start *StartAns `json:"start,omitempty"` // of a unit that is loaded
 }
 
 // StartAns is how a unit starts its process. Values of variables that its words do not name are not in it.
 type StartAns struct {
 	// The program and its arguments, with variables as they are written.
-	Words []string          `json:"words"`
-	Files []string          `json:"files,omitempty"` // EnvironmentFile=
-	Vars  map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
-	Sets  []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
+	Words []string `json:"words"`
+	// At is the place of the command line, FILE:LINE, and VarsAt that of each variable of Environment=. Literal is set if
+	// systemd replaces no variables in it. Older recordings do not have them.
+	At      string            `json:"at,omitempty"`
+	VarsAt  map[string]string `json:"vars_at,omitempty"`
+	Literal bool              `json:"literal,omitempty"`
+	Files   []string          `json:"files,omitempty"` // EnvironmentFile=
+	Vars    map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
+	Sets    []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
 	// Read are the variables that words name in each environment file that could be read, or does not exist; nil for a
 	// value that may be a secret. Older recordings have only kubeadm's file and the flags file, as questions of their own.
 	Read map[string]map[string]*string `json:"read,omitempty"`

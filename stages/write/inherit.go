@@ -1,6 +1,7 @@
 package write
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"path"
@@ -74,12 +75,12 @@ const unitRef = "the kubelet's unit"
 func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) {
 	environment := how.makeEnvironment(files)
 	words := how.start.Words[1:]
-	line := node.CommandLine{Assumed: !how.isKnown}
+	line := node.CommandLine{Assumed: !how.isKnown, IsKnown: how.isKnown}
 	own := kubelet.Word{Open: true} // the words of the flags file, whose last may be a flag that takes the next one
 	between := []kubelet.Word{own}
 	isUnset := false
 	if how.own != "" {
-		line.Hidden = expand(environment, []string{"$" + how.own})
+		line.Hidden = expand(environment, []string{"$" + how.own}, how.unitPlace())
 		f := files[how.ownFile]
 		isUnset = f == nil || !slices.Contains(f.Names(), how.own)
 		if f != nil && isUnset {
@@ -88,7 +89,7 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 		environment.Set(how.own, kubelet.Word{From: how.ownFile, Open: true})
 	}
 	isOwn := func(word string) bool {
-		return how.own != "" && (word == "$"+how.own || word == "${"+how.own+"}")
+		return how.own != "" && !how.start.Literal && (word == "$"+how.own || word == "${"+how.own+"}")
 	}
 	before, after := words, []string(nil)
 	if i := slices.IndexFunc(words, isOwn); i >= 0 {
@@ -96,8 +97,8 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 		line.IsPassed = how.isKnown && slices.Contains(how.start.Files, how.ownFile)
 		line.AsOne = words[i] != "$"+how.own
 	}
-	line.Before = expand(environment, before)
-	line.After = expand(environment, after)
+	line.Before = how.expandUnit(environment, before)
+	line.After = how.expandUnit(environment, after)
 
 	base.Inherited.Partly = !how.isUnknown && (!how.isKnown || environment.IsPartly() && hasVariable(words))
 	base.Inherited.Line = line
@@ -125,10 +126,10 @@ func listLate(between, after []kubelet.Word) []kubelet.Word {
 // may be a secret, is not known.
 func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) (e kubelet.Environment) {
 	for _, name := range how.start.Sets {
-		e.Set(name, kubelet.Word{From: unitRef, Open: true})
+		e.Set(name, kubelet.Word{From: how.unitPlace(), Open: true})
 	}
 	for name, text := range how.start.Vars {
-		e.Set(name, kubelet.Word{Text: text, From: unitRef})
+		e.Set(name, kubelet.Word{Text: text, From: cmp.Or(how.start.VarsAt[name], unitRef)})
 	}
 
 	for _, p := range how.start.Files {
@@ -158,9 +159,24 @@ func addRead(e *kubelet.Environment, file string, read map[string]*string) {
 	}
 }
 
-// expand returns the words of the unit. Parts of a file may be withheld.
-func expand(e kubelet.Environment, words []string) []kubelet.Word {
-	out := e.Expand(words, unitRef)
+// unitPlace returns the place of the unit's command line.
+func (how inheriting) unitPlace() string { return cmp.Or(how.start.At, unitRef) }
+
+// expandUnit returns the words of the unit, as systemd passes them.
+func (how inheriting) expandUnit(e kubelet.Environment, words []string) (out []kubelet.Word) {
+	if !how.start.Literal {
+		return expand(e, words, how.unitPlace())
+	}
+	for _, text := range words {
+		out = append(out, kubelet.Word{Text: text, From: how.unitPlace(), Open: strings.Contains(text, "${%")})
+	}
+
+	return out
+}
+
+// expand returns words at a place with variables replaced. Parts of a file may be withheld.
+func expand(e kubelet.Environment, words []string, place string) []kubelet.Word {
+	out := e.Expand(words, place)
 	for i, w := range out {
 		out[i].Open = w.Open || value.HasPlaceholder(w.Text)
 	}

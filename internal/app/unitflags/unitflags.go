@@ -31,6 +31,9 @@ var ErrOtherProgram = errors.New("the unit does not start the kubelet itself")
 // ErrNoCommand is the error for a unit that starts nothing, such as one that is masked.
 var ErrNoCommand = errors.New("the unit has no command line")
 
+// ErrRefused is the error for a unit that systemd does not load.
+var ErrRefused = errors.New("systemd refuses the unit")
+
 // KubeletUnit is the kubelet's unit of a machine, as it will be with the files that a site changes.
 type KubeletUnit struct {
 	Root    nodefile.Root
@@ -46,6 +49,10 @@ func (u KubeletUnit) CheckFlags() hcl.Diagnostics {
 	words, _, err := u.ListWords()
 	if errors.Is(err, ErrNoCommand) {
 		return nil
+	}
+	if errors.Is(err, ErrRefused) {
+		return hcl.Diagnostics{origin.Error(fault.Systemd, hcl.Range{}, "systemd would not start "+u.Name,
+			"%s. Correct the unit.", origin.Capitalize(err.Error()))}
 	}
 	if err != nil {
 		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
@@ -165,6 +172,8 @@ func (u KubeletUnit) ListWords() (words []kubelet.Word, variables []string, err 
 	}
 	start := file.Unit(kubelet.Argv)
 	switch {
+	case start.Refusal != "" && len(start.Command) > 0:
+		return nil, nil, fmt.Errorf("%w: %s", ErrRefused, start.Refusal)
 	case file.Load == "masked" || len(start.Command) == 0:
 		return nil, nil, ErrNoCommand
 	case path.Base(start.Command[0]) != "kubelet":
@@ -174,7 +183,7 @@ func (u KubeletUnit) ListWords() (words []kubelet.Word, variables []string, err 
 	var environment kubelet.Environment
 	for _, v := range start.Environment {
 		name, text, _ := strings.Cut(v, "=")
-		environment.Set(name, kubelet.Word{Text: text, From: u.Name})
+		environment.Set(name, kubelet.Word{Text: text, From: start.EnvironmentAt[name]})
 	}
 	for _, f := range start.EnvironmentFiles {
 		for _, file := range systemd.Glob(u.Root, f.Path) {
@@ -184,12 +193,18 @@ func (u KubeletUnit) ListWords() (words []kubelet.Word, variables []string, err 
 		}
 	}
 	for _, line := range file.Settings["UnsetEnvironment"] {
-		for _, name := range kubelet.Argv(line) {
+		for _, name := range kubelet.Argv(line.Value) {
 			environment.Unset(name)
 		}
 	}
 
-	words = environment.Expand(start.Command[1:], u.Name)
+	if start.Literal {
+		for _, text := range start.Command[1:] {
+			words = append(words, kubelet.Word{Text: text, From: start.CommandAt})
+		}
+	} else {
+		words = environment.Expand(start.Command[1:], start.CommandAt)
+	}
 	for i, w := range words {
 		words[i].Open = w.Open || strings.Contains(w.Text, systemd.AtStart) || value.HasPlaceholder(w.Text)
 	}

@@ -25,6 +25,9 @@ const labelsFlag = "node-labels"
 // about a flag is applied to it, whatever sets the flag.
 func listWords(n node.Node) []kubelet.Word {
 	own := listOwnWords(n)
+	if isUnused(n) {
+		own = nil
+	}
 	if line := n.Inherited.Line; line.AsOne && len(own) != 1 {
 		var texts []string
 		for _, w := range own {
@@ -34,6 +37,14 @@ func listWords(n node.Node) []kubelet.Word {
 	}
 
 	return slices.Concat(n.Inherited.Line.Before, own, n.Inherited.Line.After)
+}
+
+// isUnused reports whether the kubelet's unit is known not to pass the words of the flags file, as a warning of the
+// stage that writes it says. A planned file of the unit may change that.
+func isUnused(n node.Node) bool {
+	line := n.Inherited.Line
+
+	return line.IsKnown && !line.IsPassed && len(hostfiles.ListUnitFiles(n)) == 0
 }
 
 // listOwnWords returns the words of the flags file; without one, as in a check, those of the node's own flags.
@@ -81,7 +92,11 @@ func findUse(flags *kubelet.Flags, f rules.Violation) (found kubelet.Use) {
 
 // checkStray refuses words that are neither flags nor values of flags.
 func (j checker) checkStray() {
-	for _, w := range j.flags.Stray() {
+	stray := j.flags.Stray()
+	if isUnused(j.Node) {
+		stray = append(stray, kubelet.FlagsOf(listOwnWords(j.Node)).Stray()...)
+	}
+	for _, w := range stray {
 		set := j.makeInherited(w.From, w.Assumed)
 		if w.From == ownFlags {
 			set.name, set.place = j.nameBase(rules.Violation{Flag: labelsFlag}, "kubelet-flags")

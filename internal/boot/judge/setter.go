@@ -241,7 +241,7 @@ func (j checker) findFlagSetter(f rules.Violation) setter {
 func (j checker) makeInherited(where string, isAssumed bool) setter {
 	set := setter{at: j.findFileRange("kubelet-flags"), name: where, isBase: true}
 	if path.IsAbs(where) {
-		set.place.File = where
+		set.place.File, _, _ = strings.Cut(where, ":")
 	}
 	// A unit that the site changes is read as it is before.
 	set.isAssumed = isAssumed || j.Node.Inherited.Line.Assumed || len(hostfiles.ListUnitFiles(j.Node)) > 0

@@ -116,6 +116,9 @@ func (c *checker) checkKubeletUnit(ctx context.Context) {
 	case a.Load == "not-found":
 		summary = unit + " does not exist on this node"
 		next = "Install its package"
+	case a.Refused != "":
+		summary = "systemd refuses " + unit + ": " + a.Refused
+		next = "Correct the unit (systemctl cat " + unit + ")"
 	case a.Start != nil && a.Start.Broken != "":
 		code = fault.KubeletMachine
 		summary = unit + " cannot start: " + a.Start.Broken

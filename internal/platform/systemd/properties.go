@@ -74,7 +74,10 @@ func decode(name string, properties map[string]any) (Unit, error) {
 	r.store("Job", &job)
 	state.Job = job.ID
 	r.store("EnvironmentFiles", &state.EnvironmentFiles) // a(sb)
-	state.Program, state.Command = readCommand(&r)
+	state.Program, state.Command, state.Literal = readCommand(&r)
+	var refusal struct{ Name, Message string }
+	r.store("LoadError", &refusal)
+	state.Refusal = refusal.Message
 	state.HasPre = hasPre(&r)
 	state.OtherRoot = read[string](&r, "RootDirectory") != "" || read[string](&r, "RootImage") != ""
 	state.FailedPre = readFailedPre(&r)
@@ -145,17 +148,32 @@ type command struct {
 	Code, Status         int32 // of waitid(2), 0 before the end
 }
 
+// extendedCommand is one line of ExecStartEx=: a(sasasttttuii).
+type extendedCommand struct {
+	Path                 string
+	Words, Flags         []string
+	Started, StartedMono uint64
+	Stopped, StoppedMono uint64
+	PID                  uint32
+	Code, Status         int32
+}
+
 // readCommand returns the program of a unit's last ExecStart=, and its words, the program first. Variables in them are
-// not expanded.
-func readCommand(r *reader) (program string, words []string) {
+// not expanded; isLiteral: systemd does not, either.
+func readCommand(r *reader) (program string, words []string, isLiteral bool) {
 	var commands []command
 	r.store("ExecStart", &commands)
 	if len(commands) == 0 {
-		return "", nil
+		return "", nil, false
 	}
 	last := commands[len(commands)-1]
+	var extended []extendedCommand
+	r.store("ExecStartEx", &extended) // older versions of systemd lack it
+	if n := len(extended); n > 0 {
+		isLiteral = slices.Contains(extended[n-1].Flags, "no-env-expand")
+	}
 
-	return last.Path, last.Words
+	return last.Path, last.Words, isLiteral
 }
 
 // hasPre reports whether a unit has an ExecStartPre=.

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -22,7 +23,9 @@ type UnitFile struct {
 	Enabled bool     // a unit wants or requires it
 
 	// Settings are the lines of [Service] after all drop-ins, by name. An empty one removes the earlier ones.
-	Settings map[string][]string
+	Settings unitfile.Settings
+
+	refusal string // why systemd does not load it for a line of its own file
 }
 
 // fileFolders are the folders of unit files below a root. /run is empty when an image boots.
@@ -56,7 +59,7 @@ func ReadPlannedUnit(
 		inFolders[folder] = listNames(root, folder)
 	}
 	names := findNames(root, inFolders, name)
-	u := UnitFile{Names: names, Load: "not-found", Settings: map[string][]string{}}
+	u := UnitFile{Names: names, Load: "not-found", Settings: unitfile.Settings{}}
 
 	for _, file := range listUnitFiles(root, inFolders, names, planned) {
 		text, masked, err := readUnitText(root, file, planned)
@@ -71,7 +74,7 @@ func ReadPlannedUnit(
 		case isOwn:
 			u.Load = "loaded"
 		}
-		u.apply(text)
+		u.add(file, string(text))
 	}
 	u.Enabled = slices.ContainsFunc(names, func(name string) bool { return isWanted(root, inFolders, name) })
 
@@ -162,17 +165,65 @@ func linkedName(root nodefile.Root, file string) string {
 	return path.Base(to)
 }
 
-// apply applies the lines of one file.
-func (u *UnitFile) apply(text []byte) {
-	for _, s := range unitfile.Parse(string(text)) {
-		switch {
-		case s.Section != "Service":
-		case s.Value == "":
-			delete(u.Settings, s.Name)
-		default:
-			u.Settings[s.Name] = append(u.Settings[s.Name], s.Value)
+// ReadListedUnit reads the files of a unit that systemd lists, in its order.
+func ReadListedUnit(u Unit) UnitFile {
+	out := UnitFile{Names: []string{u.Name}, Load: u.Load, Settings: unitfile.Settings{}}
+	for _, file := range u.Files {
+		text, err := nodefile.ReadFile(file, maxUnitFile)
+		if err == nil {
+			out.add(file, string(text))
 		}
 	}
+
+	return out
+}
+
+// add adds a file that systemd reads after the others. At a command line that it cannot read, it drops that line and the
+// rest of the file; if that is the unit's own file, and not a drop-in, it refuses the unit. Source: config_parse() in
+// src/shared/conf-parser.c, config_parse_exec() and unit_load_fragment() in src/core/load-fragment.c.
+func (u *UnitFile) add(file, text string) {
+	isOwn := !strings.HasSuffix(path.Dir(file), ".d")
+	for _, s := range unitfile.Parse(text) {
+		kept, why := s.Value, ""
+		if s.Section == "Service" && slices.Contains(commandSettings, s.Name) {
+			kept, why = keepCommands(s.Value)
+		}
+		if s.Value == "" || kept != "" {
+			s.Value = kept
+			u.Settings.Add(file, s)
+		}
+		if why == "" {
+			continue
+		}
+		if isOwn && u.refusal == "" {
+			u.refusal = fmt.Sprintf("%s:%d: %s", file, s.Line, why)
+		}
+
+		return
+	}
+}
+
+// commandSettings are the settings with command lines.
+var commandSettings = []string{
+	"ExecCondition", "ExecStartPre", "ExecStart", "ExecStartPost", "ExecReload", "ExecStop", "ExecStopPost",
+}
+
+// keepCommands returns the commands of a line that systemd keeps, and why it reads the file no further.
+func keepCommands(line string) (kept, why string) {
+	var keeps []string
+	for _, command := range splitCommands(line) {
+		isIgnored, refusal := refuseCommand(command)
+		switch {
+		case refusal == "":
+			keeps = append(keeps, command)
+		case isIgnored:
+			return strings.Join(keeps, " ; "), ""
+		default:
+			return strings.Join(keeps, " ; "), refusal
+		}
+	}
+
+	return strings.Join(keeps, " ; "), ""
 }
 
 // AtStart begins a specifier whose value is known when the unit starts, as in ${%H}.
@@ -204,41 +255,140 @@ func (u UnitFile) expandSpecifiers(line string) string {
 // Unit returns what systemd would report of the unit's files and of how it starts its process. split splits a line into
 // words.
 func (u UnitFile) Unit(split func(string) []string) Unit {
-	out := Unit{Name: u.Names[0], Names: u.Names, Load: u.Load}
+	out := Unit{Name: u.Names[0], Names: u.Names, Load: u.Load, EnvironmentAt: map[string]string{}}
 	if !u.Enabled {
 		out.File = "disabled"
 	}
-	words := func(setting string) (all [][]string) {
-		for _, line := range u.Settings[setting] {
-			all = append(all, split(decodeEscapes(u.expandSpecifiers(line))))
+	words := func(line string) (all []string) {
+		for _, word := range split(decodeEscapes(line)) {
+			all = append(all, u.expandSpecifiers(word))
 		}
 
 		return all
 	}
 
-	if commands := words("ExecStart"); len(commands) > 0 {
-		out.Command = commands[len(commands)-1]
+	out.Refusal = u.refusal
+	commands := 0
+	for _, line := range u.Settings["ExecStart"] {
+		for _, text := range splitCommands(line.Value) {
+			commands++
+			out.Command, out.CommandAt = words(text), line.Place()
+		}
 	}
-	if len(out.Command) > 0 { // systemd.service(5), "Special executable prefixes"
-		program := strings.TrimLeft(out.Command[0], "-@:+!|")
-		hasOwnName := strings.Contains(strings.TrimSuffix(out.Command[0], program), "@")
+	switch {
+	case out.Refusal != "" || u.Load != "loaded":
+	case commands == 0 && u.Settings["SuccessAction"] == nil && u.Settings["RemainAfterExit"] == nil:
+		out.Refusal = "it has no ExecStart="
+	case commands > 1 && u.Settings.Last("Type") != "oneshot":
+		out.Refusal = out.CommandAt + ": it has more than one ExecStart=, which only Type=oneshot allows: write an " +
+			"empty ExecStart= above it"
+	}
+	if len(out.Command) > 0 {
+		prefix, program := cutPrefix(out.Command[0])
 		out.Command[0] = program
-		if hasOwnName && len(out.Command) > 1 {
+		out.Literal = strings.Contains(prefix, ":")
+		if strings.Contains(prefix, "@") && len(out.Command) > 1 {
 			out.Command = slices.Delete(out.Command, 1, 2)
 		}
 	}
-	for _, variables := range words("Environment") {
-		out.Environment = append(out.Environment, variables...)
+	for _, line := range u.Settings["Environment"] {
+		for _, variable := range words(line.Value) {
+			name, _, _ := strings.Cut(variable, "=")
+			out.Environment = append(out.Environment, variable)
+			out.EnvironmentAt[name] = line.Place()
+		}
 	}
 	for _, file := range u.Settings["EnvironmentFile"] {
-		p, isOptional := strings.CutPrefix(u.expandSpecifiers(file), "-")
+		p, isOptional := strings.CutPrefix(u.expandSpecifiers(file.Value), "-")
 		out.EnvironmentFiles = append(out.EnvironmentFiles, unitfile.EnvironmentFile{Path: p, Optional: isOptional})
 	}
-	if lines := u.Settings["WatchdogSec"]; len(lines) > 0 {
-		out.Watchdog, _ = quantity.ParseTimespan(lines[len(lines)-1])
-	}
+	out.Watchdog, _ = quantity.ParseTimespan(u.Settings.Last("WatchdogSec"))
 
 	return out
+}
+
+// cutPrefix cuts the special characters before the program of a command line: systemd.service(5), "Special executable
+// prefixes". Each may be there once, and one of + ! !!.
+func cutPrefix(word string) (prefix, program string) {
+	n := 0
+	for ; n < len(word); n++ {
+		before := word[:n]
+		isOnce := strings.ContainsRune("-@:|", rune(word[n])) && !strings.Contains(before, word[n:n+1])
+		isPrivilege := word[n] == '+' && !strings.ContainsAny(before, "+!") ||
+			word[n] == '!' && !strings.Contains(before, "+") && strings.Count(before, "!") < 2
+		if !isOnce && !isPrivilege {
+			break
+		}
+	}
+
+	return word[:n], word[n:]
+}
+
+// splitCommands splits the commands of an ExecStart= at each ; that is a word of its own and not quoted.
+func splitCommands(line string) (all []string) {
+	begin := 0
+	var quote byte
+	for i := 0; i < len(line); i++ {
+		isAlone := (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') &&
+			(i+1 == len(line) || line[i+1] == ' ' || line[i+1] == '\t')
+		switch c := line[i]; {
+		case c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == ';' && isAlone:
+			all = append(all, strings.TrimSpace(line[begin:i]))
+			begin = i + 1
+		}
+	}
+	if rest := strings.TrimSpace(line[begin:]); rest != "" {
+		all = append(all, rest)
+	}
+
+	return all
+}
+
+// refuseCommand returns why systemd cannot read a command line, "" if it can; isIgnored: then it ignores the line.
+func refuseCommand(text string) (isIgnored bool, why string) {
+	words := strings.Fields(text)
+	prefix, program := cutPrefix(strings.Trim(words[0], `"'`))
+	specifiers := regexp.MustCompile(`%(%|[eFkKOQxXzZ0-9])`).FindAllString(text, -1)
+	specifiers = slices.DeleteFunc(specifiers, func(s string) bool { return s == "%%" })
+	switch {
+	case program == "":
+		why = "it has no program"
+	case strings.Contains(program, "/") && !path.IsAbs(program):
+		why = program + " is neither an absolute path nor the name of a program"
+	case strings.Contains(prefix, "@") && len(words) < 2:
+		why = "a command line with @ has no name for its process"
+	case isOpenQuote(text):
+		why = "a quote is not closed"
+	case len(specifiers) > 0:
+		why = specifiers[0] + " is not a specifier of systemd: write %% for a percent sign"
+	}
+
+	return strings.Contains(prefix, "-"), why
+}
+
+// isOpenQuote reports whether a line ends within quotes.
+func isOpenQuote(line string) bool {
+	var quote byte
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\\':
+			i++
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == quote:
+			quote = 0
+		}
+	}
+
+	return quote != 0
 }
 
 // decodeEscapes replaces the C escapes of systemd.syntax(7) in a line, such as \x20, by a backslash and the character.

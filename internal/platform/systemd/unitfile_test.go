@@ -32,7 +32,11 @@ func TestUnitFileDropIns(t *testing.T) {
 					files[folders.Replace(a[1])] = "-> " + a[0]
 				case "environment": // UNIT LINES…
 					u, err := systemd.ReadUnitFile(writeTree(t, files), a[0])
-					if got := u.Settings["Environment"]; err != nil || !slices.Equal(got, a[1:]) {
+					var got []string
+					for _, line := range u.Settings["Environment"] {
+						got = append(got, line.Value)
+					}
+					if err != nil || !slices.Equal(got, a[1:]) {
 						t.Errorf("%s: got %q, %v; want %q and no error", l, got, err, a[1:])
 					}
 				default:

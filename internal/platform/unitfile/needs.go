@@ -104,25 +104,16 @@ func (u Unit) whyFailed() string {
 // CannotStart reports whether something that was missing at the last start is missing still.
 func (u Unit) CannotStart() bool { return u.NotStarted() != "" && u.whyFailed() != "" }
 
-// placedValue is the value of a setting, and the file that it is in.
-type placedValue struct{ text, file string }
-
-// readSettings returns the values of [Service] in the files of a unit, by name. An empty one removes the earlier ones.
-func (u Unit) readSettings() map[string][]placedValue {
-	out := map[string][]placedValue{}
+// readSettings returns the values of [Service] in the files of a unit.
+func (u Unit) readSettings() Settings {
+	out := Settings{}
 	for _, file := range u.Files {
 		text, err := nodefile.ReadFile(file, maxFile)
 		if err != nil {
 			continue
 		}
 		for _, s := range Parse(string(text)) {
-			switch {
-			case s.Section != "Service":
-			case s.Value == "":
-				delete(out, s.Name)
-			default:
-				out[s.Name] = append(out[s.Name], placedValue{s.Value, file})
-			}
+			out.Add(file, s)
 		}
 	}
 
@@ -144,9 +135,9 @@ func (u Unit) findNeeds(isBrought func(string) bool, isSelected func(need) bool)
 			continue
 		}
 		for _, v := range n.choose(settings[n.name]) {
-			for _, word := range n.split(v.text) {
+			for _, word := range n.split(v.Value) {
 				if why := n.whyAbsent(word, settings); why != "" && !isBrought(word) {
-					return Missing{word, why + " (" + n.name + "= in " + v.file + ")"}
+					return Missing{word, why + " (" + n.name + "= in " + v.File + ")"}
 				}
 			}
 		}
@@ -156,7 +147,7 @@ func (u Unit) findNeeds(isBrought func(string) bool, isSelected func(need) bool)
 }
 
 // choose returns which values of the setting are checked.
-func (n need) choose(values []placedValue) []placedValue {
+func (n need) choose(values []Placed) []Placed {
 	switch {
 	case len(values) == 0:
 		return nil
@@ -206,7 +197,7 @@ func (n need) split(value string) (out []string) {
 }
 
 // whyAbsent returns that something does not exist; "" if it does, or if that is not known.
-func (n need) whyAbsent(word string, settings map[string][]placedValue) string {
+func (n need) whyAbsent(word string, settings Settings) string {
 	root := nodefile.Root("")
 	switch {
 	case n.what == user || n.what == group:
@@ -231,7 +222,7 @@ func (n need) whyAbsent(word string, settings map[string][]placedValue) string {
 }
 
 // whyUnknownName returns that a user or a group does not exist. Names of other sources than /etc/passwd are not known.
-func (n need) whyUnknownName(name string, settings map[string][]placedValue) string {
+func (n need) whyUnknownName(name string, settings Settings) string {
 	root := nodefile.Root("")
 	what, file, database := "user ", nodefile.Users, "passwd:"
 	if n.what == group {
@@ -259,11 +250,11 @@ func (n need) whyUnknownName(name string, settings map[string][]placedValue) str
 }
 
 // isOwn reports whether a path is at or below a folder that systemd makes for the unit.
-func isOwn(p string, settings map[string][]placedValue) bool {
+func isOwn(p string, settings Settings) bool {
 	isBetween := func(r rune) bool { return r == ' ' || r == '\t' || r == ':' }
 	for name, above := range ownFolders {
 		for _, v := range settings[name] {
-			for _, word := range strings.FieldsFunc(v.text, isBetween) {
+			for _, word := range strings.FieldsFunc(v.Value, isBetween) {
 				folder := path.Join(above, word)
 				if strings.ContainsAny(word, `%"'\`) {
 					folder = above

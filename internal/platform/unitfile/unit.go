@@ -30,9 +30,16 @@ type Unit struct {
 	Writable      []string // ReadWritePaths=
 	Environment   []string // NAME=VALUE
 	Command       []string // the words of ExecStart=, the program first
-	Program       string   // the file that ExecStart= starts, as written
-	HasPre        bool     // it has an ExecStartPre=
-	OtherRoot     bool     // its processes have a root folder of their own (RootDirectory=, RootImage=)
+	// Literal is set if systemd replaces no variables in Command (a colon before the program).
+	Literal bool
+	// Refusal is why systemd does not load the unit, with the place (LoadError); "" if it does.
+	Refusal string
+	// CommandAt is the place of Command, FILE:LINE, and EnvironmentAt that of each variable by its name; "" if not known.
+	CommandAt     string
+	EnvironmentAt map[string]string
+	Program       string // the file that ExecStart= starts, as written
+	HasPre        bool   // it has an ExecStartPre=
+	OtherRoot     bool   // its processes have a root folder of their own (RootDirectory=, RootImage=)
 
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last start job

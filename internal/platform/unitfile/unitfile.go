@@ -4,6 +4,7 @@
 package unitfile
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -24,6 +25,40 @@ func PreletUnits() []string {
 // Setting is one line of a unit file.
 type Setting struct {
 	Section, Name, Value string
+
+	Line int // of its begin, from 1
+}
+
+// Placed is the value of a setting, and its place.
+type Placed struct {
+	Value, File string
+	Line        int
+}
+
+// Place returns FILE:LINE.
+func (p Placed) Place() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// Settings are the lines of [Service] of a unit, by name.
+type Settings map[string][]Placed
+
+// Add adds a line of a file that systemd reads after the others. An empty one removes the earlier ones.
+func (all Settings) Add(file string, s Setting) {
+	switch {
+	case s.Section != "Service":
+	case s.Value == "":
+		delete(all, s.Name)
+	default:
+		all[s.Name] = append(all[s.Name], Placed{s.Value, file, s.Line})
+	}
+}
+
+// Last returns the last value of a setting; "" for none.
+func (all Settings) Last(name string) string {
+	if lines := all[name]; len(lines) > 0 {
+		return lines[len(lines)-1].Value
+	}
+
+	return ""
 }
 
 // Parse returns the settings of a file in systemd's syntax, in their order. A line that ends with a backslash continues
@@ -31,10 +66,15 @@ type Setting struct {
 // systemd.syntax(7), config_parse() in src/shared/conf-parser.c.
 func Parse(text string) (out []Setting) {
 	section, line := "", ""
+	number, begin := 0, 0
 	for part := range strings.Lines(strings.TrimPrefix(text, "\ufeff") + "\n\n") {
+		number++
 		part = strings.Trim(strings.TrimLeft(part, " \t"), "\r\n")
 		if strings.HasPrefix(part, "#") || strings.HasPrefix(part, ";") {
 			continue
+		}
+		if line == "" {
+			begin = number
 		}
 		line += part
 		if (len(line)-len(strings.TrimRight(line, `\`)))%2 == 1 { // two are one character
@@ -48,7 +88,7 @@ func Parse(text string) (out []Setting) {
 		case strings.HasPrefix(line, "["):
 			section = strings.Trim(line, "[]")
 		case isSetting:
-			out = append(out, Setting{section, strings.TrimSpace(name), strings.TrimSpace(value)})
+			out = append(out, Setting{section, strings.TrimSpace(name), strings.TrimSpace(value), begin})
 		}
 		line = ""
 	}

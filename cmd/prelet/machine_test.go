@@ -347,8 +347,8 @@ func (m *machine) Healthz(context.Context, string) error {
 	}
 	return nil
 }
-func (m *machine) Kubeconfig(ctx context.Context, path string) error {
-	return m.probe().Kubeconfig(ctx, path)
+func (m *machine) Kubeconfig(ctx context.Context, name string) error {
+	return m.probe().Kubeconfig(ctx, name)
 }
 func (m *machine) Flags(_ context.Context, pid uint32, flags []string) error {
 	m.args = flags

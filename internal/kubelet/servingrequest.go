@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"cmp"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/url"
 	"slices"
@@ -18,31 +20,31 @@ const ServingSigner = "kubernetes.io/kubelet-serving"
 // their requests.
 const ClientSigner = "kubernetes.io/kube-apiserver-client-kubelet"
 
-// maxServingRequests limits the list of the requests in a cluster. Pending ones are removed after a day.
-const maxServingRequests = 500
+// maxRequests limits the list of the requests in a cluster. Pending ones are removed after a day.
+const maxRequests = 500
 
-// ServingRequestsPath is the path of the API server that lists the requests for certificates of kubelets' APIs. A field
-// selector for the node does not exist.
-func ServingRequestsPath() string {
+// RequestsPath is the path of the API server that lists the requests to a signer. A field selector for the node does not
+// exist.
+func RequestsPath(signer string) string {
 	query := url.Values{
-		"fieldSelector": {"spec.signerName=" + ServingSigner},
-		"limit":         {strconv.Itoa(maxServingRequests)},
+		"fieldSelector": {"spec.signerName=" + signer},
+		"limit":         {strconv.Itoa(maxRequests)},
 	}
 
 	return "/apis/certificates.k8s.io/v1/certificatesigningrequests?" + query.Encode()
 }
 
-// ServingRequest is a node's request for a certificate of its kubelet's API.
-type ServingRequest struct {
+// CertificateRequest is a node's request for a certificate.
+type CertificateRequest struct {
 	Name    string
 	Created time.Time
 	State   string // pending, approved (and not signed), signed, denied or failed
 	Why     string // the reason and the message of the condition, if it has one
 }
 
-// ParseServingRequests returns the requests of a node in a list of CertificateSigningRequests, the newest first.
+// ParseRequests returns the requests of a node to a signer in a list of CertificateSigningRequests, the newest first.
 // isComplete is false if the cluster has more than the list.
-func ParseServingRequests(body []byte, node string) (own []ServingRequest, isComplete bool, err error) {
+func ParseRequests(body []byte, signer, node string) (own []CertificateRequest, isComplete bool, err error) {
 	var list struct {
 		Kind     string
 		Metadata struct{ Continue string }
@@ -56,11 +58,11 @@ func ParseServingRequests(body []byte, node string) (own []ServingRequest, isCom
 	}
 
 	for _, r := range list.Items {
-		if r.Spec.Username == "system:node:"+node && r.Spec.SignerName == ServingSigner {
+		if r.Spec.SignerName == signer && r.isOf("system:node:"+node) {
 			own = append(own, r.describe())
 		}
 	}
-	slices.SortStableFunc(own, func(a, b ServingRequest) int {
+	slices.SortStableFunc(own, func(a, b CertificateRequest) int {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.Name, a.Name))
 	})
 
@@ -73,15 +75,32 @@ type csr struct {
 		Name    string    `json:"name"`
 		Created time.Time `json:"creationTimestamp"`
 	}
-	Spec   struct{ Username, SignerName string }
+	Spec struct {
+		Username, SignerName string
+		Request              []byte // a PKCS #10 request, PEM
+	}
 	Status struct {
 		Certificate []byte
 		Conditions  []struct{ Type, Reason, Message string }
 	}
 }
 
-func (c csr) describe() ServingRequest {
-	r := ServingRequest{Name: c.Metadata.Name, Created: c.Metadata.Created, State: "pending"}
+// isOf reports whether the request is of a user, or of a machine that joins to become that user.
+func (c csr) isOf(user string) bool {
+	if c.Spec.SignerName != ClientSigner {
+		return c.Spec.Username == user
+	}
+	block, _ := pem.Decode(c.Spec.Request)
+	if block == nil {
+		return false
+	}
+	r, err := x509.ParseCertificateRequest(block.Bytes)
+
+	return err == nil && r.Subject.CommonName == user
+}
+
+func (c csr) describe() CertificateRequest {
+	r := CertificateRequest{Name: c.Metadata.Name, Created: c.Metadata.Created, State: "pending"}
 	for _, condition := range c.Status.Conditions { // Failed comes in addition to Approved
 		isWorse := r.State != "denied" && r.State != "failed"
 		state := strings.ToLower(condition.Type)

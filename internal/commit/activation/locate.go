@@ -525,7 +525,7 @@ func (m *StateMachine) whyMixed(ctx context.Context, gen int) string {
 func (m *StateMachine) hasJoined(ctx context.Context, gen int) bool {
 	spec, err := m.SpecOf(gen)
 
-	return err == nil && spec.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, spec.Kubeconfig) == nil
+	return err == nil && spec.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, spec.Node) == nil
 }
 
 // SpecOf returns the spec of a generation. After a rollback this is the spec of the generation whose contents were

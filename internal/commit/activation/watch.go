@@ -20,7 +20,7 @@ type Probe interface {
 	Healthz(ctx context.Context, url string) error
 	// Kubeconfig checks that the file exists and is usable. While it is missing and the API server is unreachable, the
 	// result is unknown.
-	Kubeconfig(ctx context.Context, path string) error
+	Kubeconfig(ctx context.Context, name string) error
 	// Expired returns that the kubelet's client certificate has expired, with its end and the clock's time; "" if it
 	// has not, or if there is none.
 	Expired() string
@@ -557,7 +557,7 @@ func (w *watcher) checkIdentity(ctx context.Context, now time.Duration) bool {
 	passed := true
 
 	if w.spec.Kubeconfig != "" {
-		passed = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.spec.Kubeconfig))
+		passed = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.spec.Node))
 	}
 
 	if w.spec.Node == "" {

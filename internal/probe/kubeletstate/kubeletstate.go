@@ -102,8 +102,8 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 }
 
 // Kubeconfig returns nil if the node has joined. Otherwise it checks whether the cluster is reachable, with the
-// kubeconfig that the kubelet joins with, and returns why the node has not joined.
-func (p Probe) Kubeconfig(ctx context.Context, path string) error {
+// kubeconfig that the kubelet joins with, and returns why the node has not joined. name is the Node's; "" unknown.
+func (p Probe) Kubeconfig(ctx context.Context, name string) error {
 	id := p.node().Identity()
 	if id.Denied != nil {
 		return newUnclear("whether the node has joined: %s. %s", id.Denied.Why, id.Denied.Next)
@@ -137,7 +137,7 @@ func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 		return fmt.Errorf("the node has not joined: %s", why)
 	}
 
-	return p.checkCluster(ctx, k, why)
+	return p.checkCluster(ctx, k, name, why)
 }
 
 // Expired returns that the kubelet's client certificate has expired, with the time of the clock; "" if it has not.
@@ -155,7 +155,7 @@ func (p Probe) Expired() string {
 }
 
 // checkCluster returns why the node has not joined, and whether its cluster is reachable.
-func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, why string) error {
+func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, name, why string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request := cluster.TrustRequest{
@@ -179,14 +179,64 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, why strin
 		return fmt.Errorf("the node has not joined (%s): %w", why, err)
 	}
 
-	next := "journalctl -u kubelet shows why; often the token has expired"
+	return fmt.Errorf(
+		"the node has not joined, though the cluster answers: %s (%s)", why, p.describeJoin(ctx, k, name),
+	)
+}
+
+// describeJoin returns what the kubelet's request for a certificate waits for, as the cluster reports it to the token
+// with which the kubelet joins.
+func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name string) string {
+	const all = "kubectl get csr --field-selector spec.signerName=" + kubelet.ClientSigner
+	next := "journalctl -u kubelet shows why"
 	if _, err := os.Lstat(p.path(pendingKey)); err == nil {
 		next = "the kubelet has requested a certificate, and waits until its request is approved and signed: " +
-			"kubectl get csr --field-selector spec.signerName=" + kubelet.ClientSigner + " shows it, " +
-			"kubectl certificate approve NAME approves it, and journalctl -u kubelet has more"
+			all + " shows it, kubectl certificate approve NAME approves it, and journalctl -u kubelet has more"
+	}
+	if name == "" || k.User.Token == "" {
+		return next
 	}
 
-	return fmt.Errorf("the node has not joined, though the cluster answers: %s (%s)", why, next)
+	c, err := newNodeClient(p.node(), k)
+	if err != nil {
+		return next
+	}
+	defer c.CloseIdleConnections()
+	c.token = k.User.Token
+	resp, err := c.send(ctx, http.MethodGet, kubelet.RequestsPath(kubelet.ClientSigner), "", nil)
+	switch {
+	case err != nil:
+		return next
+	case resp.code == http.StatusUnauthorized:
+		return "the cluster does not accept the token in " + joined.BootstrapConf + ": it has expired or was deleted; " +
+			"kubeadm token create makes another one"
+	case resp.code != http.StatusOK: // as 403: not each cluster lets a joining node list them
+		return next
+	}
+
+	own, _, err := kubelet.ParseRequests(resp.body, kubelet.ClientSigner, name)
+	if err != nil || len(own) == 0 {
+		return next
+	}
+
+	return p.describeClientRequest(own[0])
+}
+
+// describeClientRequest returns the action that a request for the kubelet's client certificate requires.
+func (p Probe) describeClientRequest(r kubelet.CertificateRequest) string {
+	switch r.State {
+	case "signed":
+		return "request " + r.Name + " is signed, and the kubelet has not fetched it: journalctl -u kubelet shows why"
+	case "approved":
+		return "request " + r.Name + " is approved, and not signed: the controller csrsigning of " +
+			"kube-controller-manager signs it; its log has the reason"
+	case "denied", "failed":
+		return fmt.Sprintf("request %s is %s (%s): correct the reason, and restart the kubelet, so that it makes "+
+			"another one", r.Name, r.State, r.Why)
+	}
+
+	return fmt.Sprintf("request %s has waited for approval for %s: kubectl certificate approve %s",
+		r.Name, p.Now().Sub(r.Created).Round(time.Second), r.Name)
 }
 
 // pendingKey is the key of a certificate that the kubelet has requested and does not have yet. Source:

@@ -119,17 +119,17 @@ func TestKubeconfigAndNode(t *testing.T) {
 	root := t.TempDir()
 	p := Probe{Root: root, Now: time.Now}
 	const conf = "/etc/kubernetes/kubelet.conf"
-	if err := p.Kubeconfig(t.Context(), conf); verdictOf(err) != "failed" {
+	if err := p.Kubeconfig(t.Context(), "n1"); verdictOf(err) != "failed" {
 		t.Errorf("neither kubeconfig: got %v, want that it has not joined", err)
 	}
 	place(t, root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(s.URL, "", string(s.CAPEM()), demo.Token))
-	err := p.Kubeconfig(t.Context(), conf)
+	err := p.Kubeconfig(t.Context(), "n1")
 	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "though the cluster answers") ||
 		strings.Contains(err.Error(), demo.TokenSecret) {
 		t.Errorf("not joined: got %v; want that the cluster answers, without the token", err)
 	}
 	place(t, root, pendingKey, "key")
-	err = p.Kubeconfig(t.Context(), conf)
+	err = p.Kubeconfig(t.Context(), "n1")
 	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "kubectl certificate approve NAME") {
 		t.Errorf("a request without approval: got %v, want how to approve it", err)
 	}
@@ -137,14 +137,14 @@ func TestKubeconfigAndNode(t *testing.T) {
 		t.Errorf("without an identity: got %v, want it unknown", err)
 	}
 	place(t, root, conf, string(s.NodeKubeconfig("n1")))
-	if err := p.Kubeconfig(t.Context(), conf); err != nil {
+	if err := p.Kubeconfig(t.Context(), "n1"); err != nil {
 		t.Errorf("joined: got %v, want no error", err)
 	}
 	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
 		t.Errorf("joined and not registered: got %v, want journalctl as the next step", err)
 	}
 	later := Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}
-	if err := later.Kubeconfig(t.Context(), conf); verdictOf(err) == "ok" {
+	if err := later.Kubeconfig(t.Context(), "n1"); verdictOf(err) == "ok" {
 		t.Error("an expired certificate counts as joined")
 	}
 	if got := later.Expired(); !strings.Contains(got, "expired at") || !strings.Contains(got, "the clock is at") {
@@ -159,7 +159,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 	}
 	s.Close()
 	must(t, os.Remove(root+conf))
-	if err := p.Kubeconfig(t.Context(), conf); verdictOf(err) != "unknown" {
+	if err := p.Kubeconfig(t.Context(), "n1"); verdictOf(err) != "unknown" {
 		t.Errorf("unreachable cluster: got %v, want it unknown", err)
 	}
 }

@@ -29,6 +29,7 @@ func (p Probe) Node(ctx context.Context, name string) (kubelet.NodeObject, error
 	}
 	defer c.CloseIdleConnections()
 
+	name = cmp.Or(name, c.name)
 	n, err := c.readNode(ctx, name)
 	// For another name than its own a node gets 404 from some API servers, and 403 from others.
 	if err != nil && c.name != "" && c.name != name {
@@ -139,6 +140,7 @@ type nodeClient struct {
 	server string
 	name   string // in the client certificate (system:node:NAME)
 	owner  string // of the client certificate, for messages
+	token  string // of a node that joins; "" for a client certificate
 
 	isKubelet bool // that certificate is the kubelet's
 }
@@ -272,6 +274,9 @@ func (c *nodeClient) send(
 	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", contentType)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.Do(req)
 	if err != nil {

@@ -31,7 +31,7 @@ func (p Probe) Serving(ctx context.Context, dir string) error {
 	}
 	defer c.CloseIdleConnections()
 
-	resp, err := c.send(ctx, http.MethodGet, kubelet.ServingRequestsPath(), "", nil)
+	resp, err := c.send(ctx, http.MethodGet, kubelet.RequestsPath(kubelet.ServingSigner), "", nil)
 	if err != nil {
 		return newUnclear("%s, and why is not known: %w", why, err)
 	}
@@ -49,7 +49,7 @@ func (p Probe) Serving(ctx context.Context, dir string) error {
 		return newUnclear("%s, and why is not known: %s answered %d", why, c.server, resp.code)
 	}
 
-	own, isComplete, err := kubelet.ParseServingRequests(resp.body, c.name)
+	own, isComplete, err := kubelet.ParseRequests(resp.body, kubelet.ServingSigner, c.name)
 	if err != nil {
 		return newUnclear("%s, and why is not known: %s answered: %w", why, c.server, err)
 	}
@@ -67,7 +67,7 @@ func (p Probe) Serving(ctx context.Context, dir string) error {
 
 // describeRequest returns the action that the newest request requires; nil if it is signed: then the kubelet is about
 // to fetch the certificate.
-func (p Probe) describeRequest(why string, own []kubelet.ServingRequest) error {
+func (p Probe) describeRequest(why string, own []kubelet.CertificateRequest) error {
 	r := own[0]
 	switch r.State {
 	case "signed":

@@ -35,6 +35,9 @@ func (r *nodeRun) annotate(ctx context.Context) error {
 		return nil
 	}
 	err := r.patchAnnotations(ctx, name, a)
+	if r.owesAnnotations = err != nil && r.tries.isOwn; r.owesAnnotations {
+		return errNotTried
+	}
 	if err != nil {
 		err = fmt.Errorf("node %s does not have them: %w", name, err)
 	}

@@ -32,9 +32,11 @@ type nodeRun struct {
 	isAgain  bool       // it adds to the report of an earlier process of this boot
 	needsRun bool       // only a run helps where a verdict keeps the gate shut
 	tries    conditionTries
-	reported commit.Ending // if it is not how it ended: a verdict reports the failure of a run while its cause persists
-	before   report.Status // the last result of this boot before this one; the zero value if there is none
-	status   report.Status // as it was published; the zero value before, and if another process has reported it
+	// owesAnnotations: the Node did not get them, and may get them after the tries of the conditions.
+	owesAnnotations bool
+	reported        commit.Ending // if it is not how it ended: a verdict reports the failure of a run while its cause persists
+	before          report.Status // the last result of this boot before this one; the zero value if there is none
+	status          report.Status // as it was published; the zero value before, and if another process has reported it
 }
 
 // kinds is a set of kinds of results.
@@ -98,13 +100,13 @@ func publications() []publication {
 		{"generations", (*nodeRun).collect, opened | ofRoot, fault.CannotWrite, "old generations stay"},
 		{"run", (*nodeRun).askRun, opened, "", noRun},
 		{"lock", (*nodeRun).unlock, opened | ofLook | ofNothing, "", "other commands wait until the end of this one"},
-		{"annotations", (*nodeRun).annotate, opened, fault.NodeDrift, "annotations"},
 		{"event", (*nodeRun).sendEvent, opened | ofLook, fault.NodeDrift,
 			"events: the Node does not have the last one"},
 		{"conditions", (*nodeRun).settleConditions, opened | ofLook | ofNothing | ofTry, fault.NodeCondition,
 			"conditions: the Node does not have them"},
 		{"next try", (*nodeRun).handOver, opened | ofLook | ofNothing, "",
 			app.VerifyUnit + " patches the conditions of the Node, and was not started"},
+		annotations(),
 		{"drift", (*nodeRun).logDrift, ofCheck, "", "the journal does not have what this check has found"},
 		{"event of drift", (*nodeRun).sendDrift, ofCheck, "", "events: the Node does not have that of this check"},
 		{"conditions with drift", (*nodeRun).patchDrift, ofCheck, "",
@@ -113,9 +115,24 @@ func publications() []publication {
 	}
 }
 
-// publish publishes the result, and tries again while the Node may get its conditions. What verify has to do meanwhile
-// it does, with all that follows: systemd does not start this unit again while it runs.
+// annotations is the publication that follows all tries of the conditions, where the Node may still come.
+func annotations() publication {
+	return publication{"annotations", (*nodeRun).annotate, ofRun | ofOvertaken, fault.NodeDrift, "annotations"}
+}
+
+// publish publishes the result. Annotations that a Node did not get because its kubelet was about to register it are
+// tried once more after the tries of the conditions.
 func (r *nodeRun) publish(ctx context.Context) {
+	r.publishTries(ctx)
+	if r.owesAnnotations {
+		r.tries.isOwn = false
+		r.note(annotations(), r.annotate(ctx))
+	}
+}
+
+// publishTries publishes the result, and tries again while the Node may get its conditions. What verify has to do meanwhile
+// it does, with all that follows: systemd does not start this unit again while it runs.
+func (r *nodeRun) publishTries(ctx context.Context) {
 	h := r.host
 	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {
 		r.before = s.Result()

@@ -130,7 +130,11 @@ func refuseStray(word string, set setter) *hcl.Diagnostic {
 		report = origin.Warning
 	}
 
+	hint := ""
+	if strings.HasPrefix(word, "#") { // the words behind it have the same cause
+		hint = "A # inside the quotes does not begin a comment. "
+	}
+
 	return report(fault.FlagsInvalid, set.at, fmt.Sprintf("%q is not a flag", word),
-		"The kubelet would exit with \"unknown command\" (set by %s). A # inside the quotes does not begin a comment. "+
-			"Remove it there.", set.name)
+		"The kubelet would exit with \"unknown command\" (set by %s). %sRemove it there.", set.name, hint)
 }

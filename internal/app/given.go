@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/world"
@@ -49,6 +50,20 @@ type Where struct {
 	Files         lang.Files                    // where Config is read, without a signature; nil: on this machine
 }
 
+// findRepositories returns the files of repositories that are one folder below the working folder. The root of a machine
+// is not searched: its folders are mounts, file systems of programs, and others' homes.
+func findRepositories() []string {
+	here, err := os.Getwd()
+	if err != nil || here == "/" {
+		return nil
+	}
+	below, _ := nodefile.Within(here, func() ([]string, error) {
+		return filepath.Glob(filepath.Join("*", repository.Name))
+	})
+
+	return below
+}
+
 // UseRepository takes what no flag gives from the file of a repository: of the folder that is given as the site, if it
 // has one, else of the repository that the current folder is in. --root names a node, for which it does not count.
 func (w *Where) UseRepository(e *Env, files lang.Files) error {
@@ -64,7 +79,7 @@ func (w *Where) UseRepository(e *Env, files lang.Files) error {
 		if _, err := files.Lstat(plain); err == nil {
 			e.Say(plain + " is not read: the name of this file begins with a dot, " + repository.Name)
 		}
-		switch below, _ := filepath.Glob(filepath.Join("*", repository.Name)); len(below) {
+		switch below := findRepositories(); len(below) {
 		case 0:
 		case 1:
 			e.Say(below[0] + " counts in its folder: run this there, or name that folder")
@@ -237,7 +252,7 @@ func CheckFolder(flag, path string) error {
 		missing += " or file"
 	}
 
-	st, err := os.Stat(path)
+	st, err := nodefile.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fault.Usage.Errorf("%s %s: permission denied", flag, path)
@@ -246,7 +261,7 @@ func CheckFolder(flag, path string) error {
 	case err != nil:
 		return fault.Usage.Errorf("%s %s: %s", flag, path, missing)
 	case st.IsDir() && isHardware:
-		if _, err := os.Stat(filepath.Join(path, "sys")); err != nil {
+		if _, err := nodefile.Stat(filepath.Join(path, "sys")); err != nil {
 			return fault.Usage.Errorf("--hardware %s: this is not a recorded machine: it has no folder sys", path)
 		}
 	case isHardware:
@@ -360,11 +375,11 @@ func ReadRecording(path string) (*world.Recording, error) {
 
 // ListRecordings returns the recordings of a folder by name, at least one; nil where from is not a folder.
 func ListRecordings(from string) ([]string, error) {
-	if st, err := os.Stat(from); from == "" || err != nil || !st.IsDir() {
+	if st, err := nodefile.Stat(from); from == "" || err != nil || !st.IsDir() {
 		return nil, nil
 	}
 
-	entries, err := os.ReadDir(from)
+	entries, err := nodefile.ReadDir(from)
 	if err != nil {
 		return nil, fault.Usage.Errorf("--from %s: %s", from, err)
 	}
@@ -377,7 +392,7 @@ func ListRecordings(from string) ([]string, error) {
 	}
 	if len(out) == 0 {
 		hint := ""
-		if _, err := os.Stat(filepath.Join(from, "sys")); err == nil {
+		if _, err := nodefile.Stat(filepath.Join(from, "sys")); err == nil {
 			hint = "; it is a recorded machine: use --hardware"
 		}
 		return nil, fault.Usage.Errorf(

@@ -182,7 +182,7 @@ func (e *Env) Credentials(w Where) systemd.Credentials {
 // folderForDryRuns returns where root makes the private folders of dry runs, which may have secrets: in memory.
 func folderForDryRuns() string {
 	for _, dir := range []string{RunDir, filepath.Dir(RunDir)} {
-		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+		if st, err := nodefile.Stat(dir); err == nil && st.IsDir() {
 			return dir
 		}
 	}

@@ -73,6 +73,7 @@ const (
 	FileMissing      Code = "file-missing"
 	FileLate         Code = "file-late"
 	FileUnusable     Code = "file-unusable"
+	NoAnswer         Code = "file-no-answer"
 	HardwareFailed   Code = "hardware"
 	HardwareDegraded Code = "hardware-degraded"
 	DetectorFailed   Code = "detector"
@@ -128,6 +129,7 @@ var exitStatuses = map[Code]int{
 	NodeNameTaken:      22,
 	ClusterUnusable:    23,
 	FileLate:           30,
+	NoAnswer:           30,
 	HardwareFailed:     30,
 	ReserveRefused:     30,
 	NullFact:           30,

@@ -22,13 +22,13 @@ type anyOwner struct{ osFiles }
 func (anyOwner) CheckTrusted(string) error { return nil }
 
 func (osFiles) Lstat(name string) (fs.FileInfo, error) {
-	return os.Lstat(name)
+	return nodefile.Within(name, func() (fs.FileInfo, error) { return os.Lstat(name) })
 }
 func (osFiles) Readlink(name string) (string, error) {
-	return os.Readlink(name)
+	return nodefile.Within(name, func() (string, error) { return os.Readlink(name) })
 }
 func (osFiles) ReadDir(name string) ([]fs.DirEntry, error) {
-	return os.ReadDir(name)
+	return nodefile.ReadDir(name)
 }
 
 func (osFiles) CheckTrusted(name string) error {
@@ -36,8 +36,8 @@ func (osFiles) CheckTrusted(name string) error {
 }
 
 // ReadFile checks the type of the file again: it may have changed since the search.
-func (osFiles) ReadFile(name string, max int64) ([]byte, error) {
-	st, err := os.Lstat(name)
+func (f osFiles) ReadFile(name string, max int64) ([]byte, error) {
+	st, err := f.Lstat(name)
 	if err != nil {
 		return nil, err
 	}

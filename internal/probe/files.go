@@ -101,11 +101,18 @@ func (l *Live) answerExists(_ context.Context, r world.ExistsReq) world.Answer {
 		return world.Failure(fault.Absent, "whether "+r.Path+" will exist is unknown below another root", "")
 	}
 
-	_, err := os.Stat(r.Path)
+	out, err := nodefile.Within(r.Path, func() (world.ExistsAns, error) { return checkExists(r) })
 	if err != nil {
-		if f := nodefile.Failure(r.Path, err); f.Code != fault.Absent {
-			return world.Answer{Fault: f}
-		}
+		return world.Answer{Fault: nodefile.Failure(r.Path, err)}
+	}
+
+	return world.Exists.Answer(out)
+}
+
+func checkExists(r world.ExistsReq) (world.ExistsAns, error) {
+	_, err := os.Stat(r.Path)
+	if err != nil && nodefile.Failure(r.Path, err).Code != fault.Absent {
+		return world.ExistsAns{}, err
 	}
 
 	out := world.ExistsAns{Exists: err == nil}
@@ -117,7 +124,7 @@ func (l *Live) answerExists(_ context.Context, r world.ExistsReq) world.Answer {
 		out.Target = to
 	}
 
-	return world.Exists.Answer(out)
+	return out, nil
 }
 
 // refuseProgram returns why the kubelet, which is root, cannot execute an existing file; "" if it can. It looks as the
@@ -170,6 +177,12 @@ func ListDropIns(root nodefile.Root, dir string) (paths []string, err error) {
 	look.Close()
 
 	folder := root.Path(look.Path())
+
+	return nodefile.Within(folder, func() ([]string, error) { return listConfFiles(folder, dir) })
+}
+
+// listConfFiles returns the paths, with dir as their folder, of the files below a folder of this machine.
+func listConfFiles(folder, dir string) (paths []string, err error) {
 	err = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

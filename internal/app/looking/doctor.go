@@ -112,7 +112,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 func askKubelet(ctx context.Context, h *app.Host, command []string) kubeletbin.Examined {
 	cache := filepath.Join(h.StateDir(), kubeletbin.CacheFile)
 	found := kubeletbin.Examine(ctx, h.Root, cache, command)
-	st, err := os.Stat(h.StateDir())
+	st, err := nodefile.Stat(h.StateDir())
 	hasStateDir := err == nil && st.IsDir()
 	if hasStateDir && os.Geteuid() == 0 && found.Keep != nil {
 		_ = commit.WriteIfChanged(cache, found.Keep) // else the next boot asks again

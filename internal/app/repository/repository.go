@@ -6,7 +6,6 @@ package repository
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -164,7 +164,7 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	out.Kubelets = kubeletsAttr.Of(b).V
 	if v := objectsAttr.Of(b); v.Set() {
 		out.Objects = d.join(v.V)
-		if st, err := os.Stat(out.Objects); err != nil || !st.IsDir() {
+		if st, err := nodefile.Stat(out.Objects); err != nil || !st.IsDir() {
 			d.Error(fault.Usage, v.Range, "No such folder", "%s is relative to the folder of this file.", v.V)
 		}
 	}
@@ -216,8 +216,8 @@ func (d *decoder) expand(v schema.Value[[]string], hint string, list func(path s
 
 // listMachines returns a machine, or the recordings in a folder.
 func listMachines(path string) (out []string) {
-	st, err := os.Stat(path)
-	_, notTree := os.Stat(filepath.Join(path, "sys"))
+	st, err := nodefile.Stat(path)
+	_, notTree := nodefile.Stat(filepath.Join(path, "sys"))
 	switch {
 	case err != nil:
 		return nil
@@ -227,7 +227,7 @@ func listMachines(path string) (out []string) {
 		return nil
 	}
 
-	entries, _ := os.ReadDir(path)
+	entries, _ := nodefile.ReadDir(path)
 	for _, entry := range entries {
 		if isBundle := strings.HasSuffix(entry.Name(), ".tar.gz"); IsRecording(entry.Name()) && !isBundle {
 			out = append(out, filepath.Join(path, entry.Name()))

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -228,7 +229,7 @@ func CheckDetector(
 	o CheckOptions,
 	stdout, stderr io.Writer,
 ) (KitResult, error) {
-	st, err := os.Stat(o.Command[0])
+	st, err := nodefile.Stat(o.Command[0])
 	if err != nil || !st.Mode().IsRegular() {
 		return KitResult{}, fault.Usage.Errorf(
 			"%s is not a file: name the detector's program by its path",

@@ -3,7 +3,6 @@ package sites
 import (
 	"bytes"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // Formatted lists the files that are not in the canonical form, in the order in which they were read.
@@ -97,7 +97,7 @@ func listSiteFiles(paths []string) ([]string, error) {
 
 	var files []string
 	for _, p := range paths {
-		st, err := os.Stat(p)
+		st, err := nodefile.Stat(p)
 		if err != nil {
 			return nil, fault.Usage.Errorf("%s: no such file or folder", p)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/value"
 )
 
@@ -92,7 +93,7 @@ func (o ImportOptions) check() error {
 
 // checkNewFolder refuses a folder that is not new and not empty.
 func checkNewFolder(dir string) error {
-	entries, err := os.ReadDir(dir)
+	entries, err := nodefile.ReadDir(dir)
 	switch {
 	case err == nil && len(entries) > 0:
 		return fault.Usage.Errorf(

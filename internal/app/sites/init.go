@@ -3,7 +3,6 @@ package sites
 import (
 	_ "embed"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -74,7 +73,7 @@ func Init(e *app.Env, o InitOptions) (string, error) {
 
 // findSiteFile returns the name of a file of a site that is in a folder; "" if there is none.
 func findSiteFile(dir string) string {
-	entries, _ := os.ReadDir(dir) // a folder that does not exist has none
+	entries, _ := nodefile.ReadDir(dir) // a folder that does not exist has none
 	for _, e := range entries {
 		if lang.IsSiteFile(e.Name()) {
 			return e.Name()

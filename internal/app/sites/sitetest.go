@@ -3,7 +3,6 @@ package sites
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
 )
 
@@ -157,7 +157,7 @@ func listTestFiles(paths []string) ([]string, error) {
 
 	var out []string
 	for _, path := range paths {
-		st, err := os.Stat(path)
+		st, err := nodefile.Stat(path)
 		if err != nil {
 			return nil, fault.Usage.Errorf("%s: no such file or folder", path)
 		}
@@ -201,7 +201,7 @@ func withTests(r repository.File) []string {
 
 // testsIn returns the test files in a folder by name; none if the folder does not exist.
 func testsIn(folder string) (out []string) {
-	entries, _ := os.ReadDir(folder)
+	entries, _ := nodefile.ReadDir(folder)
 	for _, entry := range entries {
 		if !entry.IsDir() && lang.IsTestFile(entry.Name()) {
 			out = append(out, filepath.Join(folder, entry.Name()))

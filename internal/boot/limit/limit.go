@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/metrics"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // A read of the cluster in a gather stage has seven time limits. Each is inside the one above it, and the limit that
@@ -130,6 +132,13 @@ func (l Limits) await(ctx context.Context, run func(), done <-chan struct{}) *hc
 
 	if l.GaveUp != nil {
 		l.GaveUp.Store(true)
+	}
+	if paths := nodefile.Waiting(0); limit == most && len(paths) > 0 {
+		return origin.Error(
+			fault.NoAnswer, hcl.Range{}, "A file system does not answer",
+			"The deadline was reached in a read of %s. Make its server answer, or unmount it: umount -l, with the "+
+				"mount above it that findmnt lists.", strings.Join(paths, ", "),
+		)
 	}
 
 	return origin.Error(

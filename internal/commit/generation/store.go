@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // StoreConfig configure a Store.
@@ -127,7 +128,7 @@ func newStore(o StoreConfig) (*Store, error) {
 	if err := checkInside(o.Root, o.Dir); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(cmp.Or(o.Root, "/")); err != nil {
+	if _, err := nodefile.Stat(cmp.Or(o.Root, "/")); err != nil {
 		return nil, wrapIO("open", o.Root, err)
 	}
 
@@ -220,7 +221,9 @@ func checkInside(root, dir string) error {
 }
 
 func openReal(p string) (*folder, error) {
-	fd, err := unix.Open(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := nodefile.Within(p, func() (int, error) {
+		return unix.Open(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
 	if err != nil {
 		return nil, wrapIO("open", p, err)
 	}

@@ -22,7 +22,17 @@ type Disk struct {
 
 // FindDisk returns the disk of a node's file: that of its folder, or of the deepest existing folder above it.
 func (r Root) FindDisk(path string) Disk {
-	dir, err := findExisting(filepath.Dir(filepath.Join("/", string(r), path)))
+	at := filepath.Dir(filepath.Join("/", string(r), path))
+	d, err := Within(at, func() (Disk, error) { return findDisk(at), nil })
+	if err != nil {
+		return Disk{Path: at, Err: errors.New(Reason(err))}
+	}
+
+	return d
+}
+
+func findDisk(at string) Disk {
+	dir, err := findExisting(at)
 	if err != nil {
 		return Disk{Path: dir, Err: err}
 	}

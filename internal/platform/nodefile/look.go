@@ -41,18 +41,27 @@ type Look struct {
 	Above *Loose  // the same of the folders above; in the nearest one a sticky bit does not help
 	above []level // the folders that the path leads through, the root first
 	fd    int
+	root  Root
 	path  string
 }
 
 // Look finds the file at a path below the root, name by name, and follows links as links allows. A link stays below the
 // root. An error is a *fs.PathError with the path on the node.
 func (r Root) Look(name string, links Links) (*Look, error) {
+	return within(r.Path(name), name, func(c *call) (*Look, error) {
+		return r.look(name, links, c)
+	})
+}
+
+func (r Root) look(name string, links Links, reached *call) (*Look, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	fd, err := unix.Open(cmp.Or(string(r), "/"), flags, 0)
 	if err != nil {
 		return nil, pathError("open", "/", err)
 	}
 	w := walker{
+		root:   r,
+		call:   reached,
 		links:  links,
 		left:   maxLinks,
 		levels: []level{{fd: fd, path: "/"}},
@@ -107,6 +116,8 @@ func (l level) isClosed() bool {
 
 // walker walks a path below a root.
 type walker struct {
+	root   Root
+	call   *call
 	links  Links
 	left   int // links that may still be followed
 	levels []level
@@ -174,6 +185,7 @@ func (w *walker) walk(name string) (*Look, error) {
 func (w *walker) find(name string, isLast bool) (*Look, error) {
 	top := w.top()
 	at := path.Join(top.path, name)
+	unanswered.reach(w.call, w.root.Path(at))
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(top.fd, name, flags, 0)
 	if err != nil {
@@ -182,6 +194,7 @@ func (w *walker) find(name string, isLast bool) (*Look, error) {
 
 	look := &Look{
 		fd:    fd,
+		root:  w.root,
 		path:  at,
 		Loose: top.loose,
 		Above: top.loose,
@@ -218,7 +231,7 @@ func (w *walker) follow(link *Look) (string, error) {
 	w.left--
 	w.loose = cmp.Or(w.loose, link.Loose)
 
-	to, err := link.Target()
+	to, err := link.readLink()
 	if err != nil {
 		return "", stripPath(err)
 	}
@@ -255,7 +268,11 @@ func (l *Look) Close() {
 // everyone may read it, and pass each folder above it. The root itself does not count, because a copy of a node may be
 // in any folder. Neither does the kubelet's folder, which the kubelet makes 0750 and kubeadm 0700.
 func (l *Look) IsPublic() bool {
-	return isForAll(l.fd, &l.Stat, aclRead) && !slices.ContainsFunc(l.above[1:], level.isClosed)
+	isPublic, err := inLook(l, func() (bool, error) {
+		return isForAll(l.fd, &l.Stat, aclRead) && !slices.ContainsFunc(l.above[1:], level.isClosed), nil
+	})
+
+	return err == nil && isPublic
 }
 
 // FindLooseFolders checks each folder of a path to a folder. plan changes the state of those that are planned
@@ -274,13 +291,15 @@ func (l *Look) FindLooseFolders(plan func(path string, st *unix.Stat_t)) (loose 
 }
 
 // OpenFolder opens the folder that was found.
-func (l *Look) OpenFolder() (fd int, err error) {
+func (l *Look) OpenFolder() (fd int, err error) { return inLook(l, l.openFolder) }
+
+func (l *Look) openFolder() (fd int, err error) {
 	if l.Mode()&fs.ModeSymlink != 0 {
 		return -1, pathError("open", l.path, linkError(l.path))
 	}
 	fd, err = unix.Openat(l.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, pathError("open", l.path, err)
+		return -1, pathError("open", l.path, stripPath(err))
 	}
 
 	return fd, nil
@@ -290,7 +309,9 @@ func (l *Look) OpenFolder() (fd int, err error) {
 func (l *Look) Path() string { return l.path }
 
 // Target returns where the link that was found leads.
-func (l *Look) Target() (string, error) {
+func (l *Look) Target() (string, error) { return inLook(l, l.readLink) }
+
+func (l *Look) readLink() (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(l.fd, "", buf)
 	if err != nil {
@@ -355,8 +376,11 @@ func (r Root) ReadFile(name string, limit int64) ([]byte, error) {
 // ErrNoFile is the end of the error for a path that is neither a file nor a link to one, such as a folder.
 var ErrNoFile = errors.New("not a file")
 
-// Open opens the file that was found if it is a regular file.
-func (l *Look) Open() (*os.File, error) {
+// Open opens the file that was found if it is a regular file. Reads of it are not bounded, so the caller reads it in
+// Within.
+func (l *Look) Open() (*os.File, error) { return inLook(l, l.open) }
+
+func (l *Look) open() (*os.File, error) {
 	if m := l.Mode(); !m.IsRegular() {
 		return nil, pathError(
 			"open",
@@ -370,7 +394,11 @@ func (l *Look) Open() (*os.File, error) {
 
 // Names returns at most n names in the folder that was found.
 func (l *Look) Names(n int) ([]string, error) {
-	fd, err := l.OpenFolder()
+	return inLook(l, func() ([]string, error) { return l.names(n) })
+}
+
+func (l *Look) names(n int) ([]string, error) {
+	fd, err := l.openFolder()
 	if err != nil {
 		return nil, err
 	}
@@ -401,7 +429,11 @@ var ErrTooLarge = errors.New("it has more than")
 
 // Read reads the regular file that was found, at most limit bytes.
 func (l *Look) Read(limit int64) ([]byte, error) {
-	f, err := l.Open()
+	return inLook(l, func() ([]byte, error) { return l.read(limit) })
+}
+
+func (l *Look) read(limit int64) ([]byte, error) {
+	f, err := l.open()
 	if err != nil {
 		return nil, err
 	}
@@ -435,10 +467,15 @@ func (l *Look) reopen() (*os.File, error) {
 		err = ErrNoProc // not a missing file
 	}
 	if err != nil {
-		return nil, pathError("open", l.path, err)
+		return nil, pathError("open", l.path, stripPath(err))
 	}
 
 	return os.NewFile(uintptr(fd), l.path), nil
+}
+
+// inLook reads what was found, within Patience.
+func inLook[T any](l *Look, read func() (T, error)) (T, error) {
+	return within(l.root.Path(l.path), l.path, func(*call) (T, error) { return read() })
 }
 
 func pathError(op, name string, err error) error {

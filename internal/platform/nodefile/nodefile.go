@@ -129,6 +129,9 @@ func Failure(path string, err error) *fault.Fault {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		f.Code = fault.Absent
+	case errors.As(err, new(*NoAnswerError)):
+		f.Code = fault.NoAnswer
+		f.Next = "Make its server answer, or unmount it: umount -l, with the mount above it that findmnt lists"
 	case errors.Is(err, fs.ErrPermission):
 		f.Code = fault.Denied
 		f.Next = "Run as root, or give the file a mode that this user may read"

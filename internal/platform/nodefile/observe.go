@@ -85,22 +85,33 @@ func (l *Look) Observe(limit int64) (FileState, []byte, error) {
 		return out, nil, fmt.Errorf("it has %d bytes, more than a configuration file may have", l.Stat.Size)
 	}
 
-	f, err := l.Open()
-	if err != nil {
-		return out, nil, err
+	type content struct {
+		text       []byte
+		attributes map[string][]byte
 	}
-	defer f.Close()
-	b, err := l.readAll(f, limit)
-	if err != nil {
-		return out, nil, err
-	}
-	out.SHA256 = Checksum(b)
-	out.Size = int64(len(b))
-	if out.Xattrs, err = listAttributes(int(f.Fd())); err != nil {
-		return out, nil, pathError("read attributes of", l.path, err)
-	}
+	read, err := inLook(l, func() (c content, err error) {
+		f, err := l.open()
+		if err != nil {
+			return c, err
+		}
+		defer f.Close()
+		if c.text, err = l.readAll(f, limit); err != nil {
+			return c, err
+		}
+		if c.attributes, err = listAttributes(int(f.Fd())); err != nil {
+			return c, pathError("read attributes of", l.path, err)
+		}
 
-	return out, b, nil
+		return c, nil
+	})
+	if err != nil {
+		return out, nil, err
+	}
+	out.SHA256 = Checksum(read.text)
+	out.Size = int64(len(read.text))
+	out.Xattrs = read.attributes
+
+	return out, read.text, nil
 }
 
 // Observed is a managed file as plans see it.

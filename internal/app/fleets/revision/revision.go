@@ -21,6 +21,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // Prefix marks a revision of git where a path of that name exists, too.
@@ -112,7 +113,7 @@ func (g *Files) isMarked() bool { return g.argument != g.revision }
 
 // readPath reads one path: a file, or the files directly in a folder.
 func (g *Files) readPath(ctx context.Context, p string) error {
-	st, err := os.Stat(p)
+	st, err := nodefile.Stat(p)
 	if err != nil {
 		return usage("--config "+p, "%s", err)
 	}

@@ -1,0 +1,144 @@
+package nodefile
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Patience is how long a file system may take to answer one read. A slow disk answers in less; a dead network mount, or
+// a FUSE file system without its server, never does.
+const Patience = 10 * time.Second
+
+// NoAnswerError is the error of a path on a file system that does not answer.
+type NoAnswerError struct{ After time.Duration }
+
+func (e *NoAnswerError) Error() string {
+	return fmt.Sprintf("its file system did not answer within %s", e.After)
+}
+
+// Timeout reports true, as net.Error does.
+func (*NoAnswerError) Timeout() bool { return true }
+
+// call is one read of a path of this machine that the kernel has not answered. Nothing can end it but the kernel: its
+// goroutine is left behind, and ends with the process.
+type call struct {
+	path  string // where it is; it changes while links and folders are followed
+	since time.Time
+	hangs bool // nobody waits for it any more
+}
+
+// calls are the unanswered reads of this process. They are state of the process as its threads are: a read of a path
+// that hangs, or of one below it, is refused at once, so that a folder of many files costs Patience once.
+type calls struct {
+	mu       sync.Mutex
+	now      map[*call]struct{}
+	patience time.Duration
+}
+
+// unanswered are those of this process: threads in the kernel belong to it.
+var unanswered = calls{now: map[*call]struct{}{}, patience: Patience}
+
+// begin notes a read, unless it would wait for one that hangs.
+func (c *calls) begin(path string) (begun *call, isRefused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other := range c.now {
+		if other.hangs && (path == other.path || strings.HasPrefix(path, other.path+"/")) {
+			return nil, true
+		}
+	}
+	begun = &call{path: path, since: time.Now()}
+	c.now[begun] = struct{}{}
+
+	return begun, false
+}
+
+func (c *calls) end(ended *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.now, ended)
+}
+
+// leave notes that nobody waits for a call any more.
+func (c *calls) leave(left *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left.hangs = true
+}
+
+// reach notes which part of its path a call has come to. It is nil for a read without such parts.
+func (c *calls) reach(at *call, path string) {
+	if at == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at.path = path
+}
+
+// Waiting returns the paths of reads that somebody has waited for so long.
+func Waiting(atLeast time.Duration) []string {
+	unanswered.mu.Lock()
+	defer unanswered.mu.Unlock()
+	paths := map[string]struct{}{}
+	for c := range unanswered.now {
+		if !c.hangs && time.Since(c.since) >= atLeast {
+			paths[c.path] = struct{}{}
+		}
+	}
+
+	return slices.Sorted(maps.Keys(paths))
+}
+
+// Within reads a path of this machine, and waits for Patience at most: then the error is a *fs.PathError with a
+// *NoAnswerError, and what read returns later is lost. read must not change anything.
+func Within[T any](path string, read func() (T, error)) (T, error) {
+	return within(path, path, func(*call) (T, error) { return read() })
+}
+
+// Stat is os.Stat, within Patience.
+func Stat(path string) (fs.FileInfo, error) {
+	return Within(path, func() (fs.FileInfo, error) { return os.Stat(path) })
+}
+
+// ReadDir is os.ReadDir, within Patience.
+func ReadDir(path string) ([]fs.DirEntry, error) {
+	return Within(path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) })
+}
+
+// within is Within for a path that has another name on the node.
+func within[T any](path, name string, read func(*call) (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	var none T
+	begun, isRefused := unanswered.begin(path)
+	if isRefused {
+		return none, pathError("read", name, &NoAnswerError{After: unanswered.patience})
+	}
+
+	answered := make(chan answer, 1)
+	go func() {
+		value, err := read(begun)
+		unanswered.end(begun)
+		answered <- answer{value, err}
+	}()
+
+	patience := time.NewTimer(unanswered.patience)
+	defer patience.Stop()
+	select {
+	case a := <-answered:
+		return a.value, a.err
+	case <-patience.C:
+	}
+	unanswered.leave(begun)
+
+	return none, pathError("read", name, &NoAnswerError{After: unanswered.patience})
+}

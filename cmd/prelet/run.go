@@ -14,6 +14,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app/booting"
 	"github.com/prelet/prelet/internal/app/looking"
+	"github.com/prelet/prelet/internal/app/waits"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -103,6 +104,12 @@ func stopOnSignal(run runner) func(*cobra.Command, []string) error {
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), ends...)
 		defer stop()
+
+		watch := waits.Watch{
+			Print: func(line string) { fmt.Fprintln(c.ErrOrStderr(), "prelet:", line) },
+			Exit:  os.Exit,
+		}
+		defer watch.Start(ctx)()
 
 		return run(ctx, args)
 	}

@@ -410,11 +410,11 @@ func (e *Env) RefuseRunningRoot(root string) error {
 	if !running {
 		return nil
 	}
-	here, err := os.Stat("/")
+	here, err := nodefile.Stat("/")
 	if err != nil {
 		return fault.Internal.Errorf("--root %s: is it the running system? %s", root, err)
 	}
-	if there, err := os.Stat(root); err == nil && os.SameFile(here, there) {
+	if there, err := nodefile.Stat(root); err == nil && os.SameFile(here, there) {
 		return fault.Usage.Errorf("--root %s is the running system, "+
 			"whose kubelet would read files while they change: leave --root out", root)
 	}
@@ -424,7 +424,7 @@ func (e *Env) RefuseRunningRoot(root string) error {
 // LockNode creates the run folder and takes the lock, for a command that changes the node.
 func (h *Host) LockNode(ctx context.Context) (*generation.Store, error) {
 	if !h.IsBelow() {
-		defer h.ExtendTimeout(0)()
+		defer h.ExtendTimeout(LockTimeout + KeepAlive)()
 		if err := h.CreateRunDir(); err != nil {
 			return nil, err
 		}
@@ -438,19 +438,24 @@ func (h *Host) LockNode(ctx context.Context) (*generation.Store, error) {
 const LockTimeout = 30 * time.Second
 
 const (
-	KeepAlive  = 30 * time.Second
-	MaxLoading = 10 * time.Minute // from the start of a run to its first stage, on a slow machine
+	KeepAlive = 30 * time.Second
+	// MaxLoading is the time from the start of a run to its first stage on a slow machine. A read of a file has
+	// nodefile.Patience.
+	MaxLoading = 3 * time.Minute
+	// MaxPlanning is more than the longest deadline of a site, 5 minutes, and what follows it: an expression has 30
+	// seconds, and each read of a file nodefile.Patience.
+	MaxPlanning = 8 * time.Minute
 )
 
-// ExtendTimeout extends the unit's start timeout, now and until stop is called. The site's deadline, which may be
-// longer than that timeout, limits a plan; most limits what has no deadline; 0: unlimited.
+// ExtendTimeout extends the unit's start timeout, now and until stop is called, or until most is over: then systemd
+// ends a run that hangs, and repeats it.
 func (h *Host) ExtendTimeout(most time.Duration) (stop func()) {
 	_ = h.Notify.Extend(3 * KeepAlive)
 	t := time.NewTicker(KeepAlive)
 	done := make(chan struct{})
 	began := time.Now()
 	go func() {
-		for most == 0 || time.Since(began) < most {
+		for time.Since(began) < most {
 			select {
 			case <-t.C:
 				_ = h.Notify.Extend(3 * KeepAlive)

@@ -47,7 +47,7 @@ func (r *nodeRun) makePlan(ctx context.Context) commit.ProposalInput {
 		return commit.ProposalInput{Plan: &boot.Plan{Site: n.Site, Diagnostics: n.Found}}
 	}
 
-	stopExtending := r.host.ExtendTimeout(0)
+	stopExtending := r.host.ExtendTimeout(app.MaxPlanning)
 	defer stopExtending()
 
 	out := n.Plan(ctx, func(e boot.StageReport) {

@@ -1,13 +1,14 @@
 package looking
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/bundle"
@@ -28,6 +29,9 @@ type BundleOptions struct {
 	Stdout io.Writer // gets the bundle, byte for byte
 }
 
+// clusterTime is how long a recording may wait for servers that do not answer. Their failure is recorded as well.
+const clusterTime = 30 * time.Second
+
 // Bundle collects the parts of a report of a bug: a recording, the files of the last run, and the journal of this boot.
 // It contains no secrets: each text passes the redactor, which knows those that the recording has read. It returns what
 // could not be added, with the reason.
@@ -38,9 +42,16 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 
 	var parts bundle.Bundle
 	var recording strings.Builder
-	_, err = planning.Record(ctx, e, planning.RecordOptions{Where: o.Where, File: "-", Stdout: &recording})
-	if stopped := app.CheckStopped(ctx); stopped != nil || fault.CodeOf(err) == fault.Usage {
-		return nil, cmp.Or(stopped, err)
+	e.Say(fmt.Sprintf("collecting: the cluster may take %s", clusterTime))
+	toRecord, cancel := context.WithTimeout(ctx, clusterTime)
+	defer cancel()
+	_, err = planning.Record(toRecord, e, planning.RecordOptions{Where: o.Where, File: "-", Stdout: &recording})
+	if fault.CodeOf(err) == fault.Usage {
+		return nil, err
+	}
+	stopped := app.CheckStopped(ctx)
+	if stopped != nil {
+		err = errors.New("stopped by a signal before it was complete")
 	}
 	refused := (*app.Explained)(nil)
 	isRefused := errors.As(err, &refused)
@@ -69,7 +80,9 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 	journal := ""
 	if h.Systemd {
 		units := append(unitfile.PreletUnits(), h.KubeletUnit())
-		journal, err = systemd.ExportLog(ctx, e.Redactor.String, units...)
+		toExport, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime(stopped))
+		defer cancel()
+		journal, err = systemd.ExportLog(toExport, e.Redactor.String, units...)
 	}
 	parts.Add("journal.export", journal, err)
 
@@ -78,5 +91,19 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 	}
 	parts.Add("missing.txt", strings.Join(append(parts.Missing, ""), "\n"), nil)
 
-	return parts.Missing, userfile.WritePage(o.File, o.Stdout, parts.Encode)
+	err = userfile.WritePage(o.File, o.Stdout, parts.Encode)
+	if stopped != nil && err == nil {
+		err = fault.Interrupted.Errorf("stopped by a signal: %s has what was read until then", o.File)
+	}
+
+	return parts.Missing, err
+}
+
+// journalTime is how long the journal may take: a command that was stopped ends within two seconds.
+func journalTime(stopped error) time.Duration {
+	if stopped != nil {
+		return time.Second
+	}
+
+	return time.Minute
 }

@@ -188,9 +188,6 @@ func (r renderer) runStage(i *lang.Instance, e *eval.Eval, n renderedNode) rende
 
 	if !copies.Known { // in a check, its condition may be false
 		out.node.Units = n.Units
-		isPrecondition := func(d *hcl.Diagnostic) bool {
-			return origin.CodeOf(d) == fault.Precondition
-		}
 		out.Diags = slices.DeleteFunc(out.Diags, isPrecondition)
 	}
 
@@ -220,15 +217,15 @@ func (r renderer) runCopy(
 	limit, more := decodeActivationLimit(i, c.Scope)
 	in.Timeout = limit
 	out.Findings = out.join(more)
-	o, rendered, diags := r.addAndRender(i, cfg, in, n)
+	o, rendered, isOK, diags := r.addAndRender(i, cfg, in, n)
 	out.Report(diags...)
 	out.degradeForConditions(diags)
-	if rendered == nil {
+	out.node = rendered
+	if !isOK {
 		return out
 	}
 
 	out.state = stateOK
-	out.node = *rendered
 	out.output = setState(o.Value, stateOK)
 	out.Report(checkKnown(e, i, o.Value)...)
 
@@ -258,10 +255,11 @@ func decodeActivationLimit(i *lang.Instance, scope eval.Scope) (limit schema.Val
 }
 
 // addAndRender lets a stage add to the node, merges the additions, and lets the stage render the merged node. It
-// returns no node if the stage failed; a check continues with the node all the same.
-func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inputs, n renderedNode) (
-	stages.Output, *renderedNode, hcl.Diagnostics,
+// returns the node as it was if the stage failed; a check continues with the node all the same.
+func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inputs, was renderedNode) (
+	o stages.Output, n renderedNode, isOK bool, diags hcl.Diagnostics,
 ) {
+	n = was
 	var added, conflicts hcl.Diagnostics
 	if a, ok := i.Stage.(stages.Adder); ok {
 		var c node.Contribution
@@ -277,9 +275,13 @@ func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inpu
 	if len(rendering.Files) > 0 {
 		files, duplicates = node.MergeFiles(slices.Concat(files, rendering.Files))
 	}
-	diags := slices.Concat(added, rendered, conflicts, duplicates)
+	diags = slices.Concat(added, rendered, conflicts, duplicates)
 	if (in.Refused || rendered.HasErrors()) && !in.Check {
-		return o, nil, diags
+		if origin.Code(slices.DeleteFunc(slices.Clone(diags), isPrecondition)) == "" {
+			was.Activation = rendering.Activation // the holds of a run that fails are as true as those of another
+		}
+
+		return o, was, false, diags
 	}
 
 	n.Files = files
@@ -290,8 +292,10 @@ func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inpu
 		n.Units = append(slices.Clip(n.Units), *rendering.Unit)
 	}
 
-	return o, &n, diags
+	return o, n, true, diags
 }
+
+func isPrecondition(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.Precondition }
 
 // merge adds a contribution to the node, and finishes the result. It returns the messages about that contribution,
 // and about the finished node.

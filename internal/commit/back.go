@@ -13,6 +13,7 @@ import (
 // RollBack rolls back by hand, and returns the generation whose contents are in place. to is a generation, NewestGood,
 // or 0 for the state before prelet. An interrupted change is finished first.
 func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
+	r.whyHeld(ctx)
 	if _, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnFinish}); err != nil {
 		r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 		return to
@@ -22,7 +23,7 @@ func (r *Run) RollBack(ctx context.Context, to int) (goal int) {
 	e.to, e.enterErr = FindTarget(r.Store, to)
 	if e.enterErr == nil {
 		entry := activation.Entry{On: e.on, To: e.to, Why: generation.ByHand}
-		e.Outcome, e.enterErr = r.Machine.Enter(ctx, entry)
+		e.Outcome, e.enterErr = r.enter(ctx, entry)
 	}
 
 	if e.enterErr == nil && e.Outcome.Code == "" {

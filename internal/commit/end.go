@@ -41,6 +41,8 @@ type ending struct {
 	mixed      string // why the files are not those of the generation in place, although the gate stays open
 	others     string // which files that do not decide about the kubelet differ from it, and how; "" for none
 
+	isKubeletHeld bool // holds of the site keep the kubelet from starting
+
 	// The decision, in addition to Result.
 
 	gateShut string         // why the gate is shut; "" when it is open, or when that was reported before
@@ -68,6 +70,10 @@ func (e *ending) decide() {
 		e.decideByHand()
 	default:
 		e.decideActivated()
+	}
+
+	if e.isKubeletHeld && e.Outcome.HeldBack != "" && (e.Code == "" || e.Code == fault.NoSite) {
+		e.Code = fault.KubeletHeld
 	}
 
 	if e.planHeld == "" {
@@ -207,7 +213,10 @@ func (e *ending) decideWithoutSite() {
 	e.decideActivated()
 
 	if e.generationBefore == 0 {
-		if e.Code == "" {
+		switch {
+		case e.Code == "" && e.Outcome.HeldBack != "":
+			e.Code = fault.NoSite
+		case e.Code == "":
 			e.Summary = "no site was found, so prelet is not in use; the kubelet starts as it is"
 		}
 
@@ -260,6 +269,10 @@ func (e *ending) decideByHand() {
 		e.Summary += ": " + e.Outcome.Why
 	}
 
+	if e.Outcome.HeldBack != "" {
+		e.Summary += ". " + e.Outcome.HeldBack
+	}
+
 	e.Code = e.Outcome.Code
 	e.gateShut = e.Outcome.HeldBack
 	e.Held = fmt.Sprintf(
@@ -294,6 +307,7 @@ func (r *Run) degradeUnjudged(ctx context.Context, out activation.Outcome) {
 func (r *Run) inspect(ctx context.Context, e *ending) {
 	e.isGateShut = r.Machine.Gate.IsShut()
 	e.isForeign = r.isForeign()
+	e.isKubeletHeld = r.held != nil
 	stays := e.on == activation.OnFailed || e.on == activation.OnNoSite
 	if stays && e.enterErr == nil && !e.isGateShut && e.Outcome.HeldBack == "" {
 		e.mixed = r.Machine.WhyMixed(context.WithoutCancel(ctx))
@@ -345,26 +359,26 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 		defer cancel()
 	}
 
-	holds, rest := r.findHolds(ctx)
-	if rest > 0 && code != fault.KubeletHeld {
-		e.Reason = r.reportHeld(holds, rest).Error() + "; this run does not know whether that is over: " + e.Reason
+	held := r.whyHeld(ctx)
+	if held != "" && code != fault.KubeletHeld {
+		so := "this run does not know whether that is over"
+		if r.isHoldPlanned {
+			so = "and this run failed"
+		}
+		held = held + "; " + so + ": " + e.Reason
+		e.Reason = held
 		if e.Code != fault.Interrupted {
 			e.Code = fault.KubeletHeld // which is tried again, although the site may need a fix
 		}
 	}
-	isHeld := rest > 0 || e.Code == fault.KubeletHeld
 	if a.Run == nil {
 		e.attempt.Run = r
 	}
-	if !isHeld && e.Code != fault.Interrupted {
+	if held == "" && e.Code != fault.KubeletHeld && e.Code != fault.Interrupted {
 		e.Outcome, e.Changed, e.enterErr = e.attempt.restoreAfterFailure(ctx)
 	}
 	if !e.Changed {
-		e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{
-			On:      e.on,
-			Failure: e.Reason,
-			IsHeld:  rest > 0,
-		})
+		e.Outcome, e.enterErr = r.enter(ctx, activation.Entry{On: e.on, Failure: e.Reason, Held: held})
 	}
 	r.end(ctx, e)
 }
@@ -389,7 +403,7 @@ func (r *Run) EndNewer(ctx context.Context) (isNewer bool) {
 			isNewer: true,
 			Ended:   Ended{Code: fault.NewerPrelet, Reason: err.Error(), Err: err},
 		}
-		e.Outcome, e.enterErr = r.Machine.KeepNewer(ctx)
+		e.Outcome, e.enterErr = r.Machine.KeepNewer(ctx, r.whyHeld(ctx))
 		r.end(ctx, e)
 	}
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -89,18 +91,6 @@ func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest t
 	return all, rest
 }
 
-// findHolds returns the holds of this boot that keep the kubelet yet, as FindHolds: a run that fails, or is stopped,
-// does not know that they are over.
-func (r *Run) findHolds(ctx context.Context) (all []string, rest time.Duration) {
-	m := r.Machine
-	if all, rest = FindHolds(m.StateDir, m.BootID, m.Clock.Monotonic()); rest > 0 && !r.NoHold &&
-		r.mayHold(ctx, r.UnitName()) {
-		return all, rest
-	}
-
-	return nil, 0
-}
-
 // mayHold reports whether the kubelet waits for the gate, and has not been let through in this boot: one that runs, or
 // has run, is not held.
 func (r *Run) mayHold(ctx context.Context, unit string) bool {
@@ -110,21 +100,35 @@ func (r *Run) mayHold(ctx context.Context, unit string) bool {
 	return !isRunning && r.Machine.Gate.IsShut() && !r.Machine.Gate.WasOpened()
 }
 
-// holdKubelet returns a fault if holds of the site keep the kubelet from starting. It counts how long they do. Where
-// that cannot be recorded, nothing is held.
-func (r *Run) holdKubelet(ctx context.Context, o ProposalInput) error {
-	p := o.Plan
-	var all []node.Hold
-	if x := p.Node.Activation; x != nil {
-		all = x.Holds
+// whyHeld returns why holds of the site keep the kubelet from starting, with the next step; "" if none does. Without a
+// plan, or with one that does not know its holds, they are those of this boot: who does not evaluate them does not know
+// that they are over. It asks once.
+func (r *Run) whyHeld(ctx context.Context) string {
+	if !r.areHoldsAsked {
+		r.askHolds(ctx, nil, strings.Clone)
 	}
+	if r.held == nil {
+		return ""
+	}
+
+	return r.held.Error()
+}
+
+// askHolds finds out whether holds of the site keep the kubelet from starting, and counts how long those do that a plan
+// has found to be true. Where that cannot be recorded, nothing is held. The plan may be nil.
+func (r *Run) askHolds(ctx context.Context, p *boot.Plan, redact func(string) string) {
+	r.areHoldsAsked = true
+	r.held = nil
+
 	was := readHolds(r.Machine.StateDir)
-	if len(all) == 0 && len(was) == 0 {
-		return nil
+	all, areKnown := r.listHolds(p, was)
+	r.isHoldPlanned = areKnown
+	if len(all) == 0 && (!areKnown || len(was) == 0) {
+		return
 	}
 
 	now := r.Machine.Clock.Monotonic()
-	mayHold := r.mayHold(ctx, p.Node.KubeletUnit())
+	mayHold := r.mayHold(ctx, r.UnitName())
 	counts := map[string]holding{}
 	var held []string
 	var longest time.Duration
@@ -138,8 +142,9 @@ func (r *Run) holdKubelet(ctx context.Context, o ProposalInput) error {
 		}
 
 		c.Limit = h.For
-		c.Message = o.Redactor.String(h.Message)
+		c.Message = redact(h.Message)
 		switch {
+		case !mayHold && !areKnown: // it may have ended since
 		case !mayHold:
 			r.degradeHold(h, "the kubelet is not stopped for it")
 		case r.NoHold:
@@ -156,31 +161,61 @@ func (r *Run) holdKubelet(ctx context.Context, o ProposalInput) error {
 		counts[h.Name] = c
 	}
 
-	text, _ := json.Marshal(counts) // cannot fail: it has texts and numbers only
-	name := filepath.Join(r.Machine.StateDir, holdFile)
-	err := WriteIfChanged(name, text)
-	if err == nil && len(held) > 0 {
-		err = syncFile(name)
+	var err error
+	if areKnown {
+		err = r.keepHolds(counts, len(held) > 0)
 	}
 	switch {
 	case len(held) == 0:
-		return nil
 	case err != nil:
 		r.Report.Degrade(fault.KubeletHeld, fmt.Sprintf("%s; the kubelet starts, because it could not be counted how "+
 			"long it waits: %s", strings.Join(held, "; "), err))
-		return nil
+	default:
+		r.reportHeld(held, longest)
+	}
+}
+
+// listHolds returns the holds of a plan, which knows all of them; otherwise those that a run of this boot found to be
+// true, in the order of their names.
+func (r *Run) listHolds(p *boot.Plan, was map[string]holding) (all []node.Hold, areKnown bool) {
+	var planned []node.Hold
+	areKnown = p != nil && (p.Complete || p.Node.Activation != nil)
+	if areKnown && p.Node.Activation != nil {
+		planned = p.Node.Activation.Holds
+	}
+	isUnknown := func(h node.Hold) bool { return h.Unknown }
+	if areKnown && (p.Complete || !slices.ContainsFunc(planned, isUnknown)) {
+		return planned, true
 	}
 
-	return r.reportHeld(held, longest)
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if h := was[name]; h.Boot == r.Machine.BootID {
+			all = append(all, node.Hold{Name: name, For: h.Limit, Message: h.Message})
+		}
+	}
+
+	return all, false
+}
+
+// keepHolds stores how long holds have kept the kubelet. The file is durable if one does: a machine that loses its power
+// while it is held goes on counting.
+func (r *Run) keepHolds(counts map[string]holding, isHeld bool) error {
+	text, _ := json.Marshal(counts) // cannot fail: it has texts and numbers only
+	name := filepath.Join(r.Machine.StateDir, holdFile)
+	err := WriteIfChanged(name, text)
+	if err == nil && isHeld {
+		err = syncFile(name)
+	}
+
+	return err
 }
 
 // reportHeld reports that holds keep the kubelet from starting, and for how long at most. The end is in front: some
 // lines for people are cut.
-func (r *Run) reportHeld(holds []string, rest time.Duration) *fault.Fault {
+func (r *Run) reportHeld(holds []string, rest time.Duration) {
 	until := r.Machine.Clock.Now().Add(rest).UTC()
 	r.Report.HoldKubelet(until)
-
-	return &fault.Fault{
+	r.held = &fault.Fault{
 		Code:    fault.KubeletHeld,
 		Summary: fmt.Sprintf("The kubelet is held, until %s at the latest", until.Format(time.RFC3339)),
 		Why:     strings.Join(holds, "; "),
@@ -188,7 +223,7 @@ func (r *Run) reportHeld(holds []string, rest time.Duration) *fault.Fault {
 	}
 }
 
-// syncFile makes a file durable: a machine that loses its power while it is held goes on counting.
+// syncFile makes a file durable.
 func syncFile(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

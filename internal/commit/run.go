@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ type Run struct {
 	Ended // at the end
 
 	plans         bool               // Begin was called
+	areHoldsAsked bool               // held is known
+	held          *fault.Fault       // why holds of the site keep the kubelet from starting; nil: none does
+	isHoldPlanned bool               // by the plan of this run
 	replans       int                // because a managed file changed meanwhile
 	mounts        []activation.Mount // at or above managed files
 	mountsUnknown bool               // systemd did not say
@@ -113,12 +117,15 @@ func (r *Run) Apply(ctx context.Context, o ProposalInput) (isEnded bool) {
 	r.degrade(p)
 
 	a := attempt{Run: r, options: o}
+	r.askHolds(ctx, p, o.Redactor.String)
+
 	var out activation.Outcome
 	var err error
-	if p.Complete {
-		err = r.holdKubelet(ctx, o)
-	}
-	if p.Complete && err == nil {
+	switch {
+	case !p.Complete:
+	case r.held != nil:
+		err = r.held
+	default:
 		out, err = a.place(ctx)
 	}
 
@@ -160,10 +167,21 @@ func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) {
 		e.generationBefore = cur.Gen
 		e.Plan = p // else a missing site is not an error of the plan
 	}
-	if e.Outcome, e.Changed, e.enterErr = e.attempt.restoreAfterFailure(ctx); !e.Changed {
-		e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{On: e.on})
+	if r.whyHeld(ctx) == "" {
+		e.Outcome, e.Changed, e.enterErr = e.attempt.restoreAfterFailure(ctx)
+	}
+	if !e.Changed {
+		e.Outcome, e.enterErr = r.enter(ctx, activation.Entry{On: e.on})
 	}
 	r.end(ctx, e)
+}
+
+// enter enters the machine, unless only to finish a change or with prelet=off: so each way to the gate asks for the
+// holds of the site. It asks before the machine may stop a kubelet that runs, which is not held.
+func (r *Run) enter(ctx context.Context, e activation.Entry) (activation.Outcome, error) {
+	e.Held = cmp.Or(e.Held, r.whyHeld(ctx))
+
+	return r.Machine.Enter(ctx, e)
 }
 
 // attempt is a complete plan on its way to the disk.
@@ -176,11 +194,11 @@ type attempt struct {
 	isCommitted bool
 }
 
-// enter enters the machine with the generation in place.
-func (a *attempt) enter(ctx context.Context, e activation.Entry) (activation.Outcome, error) {
+// enterInPlace enters the machine with the generation in place.
+func (a *attempt) enterInPlace(ctx context.Context, e activation.Entry) (activation.Outcome, error) {
 	a.isEntered = true
 
-	return a.Machine.Enter(ctx, e)
+	return a.enter(ctx, e)
 }
 
 // place puts the plan in place, or restores the generation in place if the plan is held.
@@ -381,7 +399,7 @@ func (a *attempt) commit(
 
 	txn, err := a.Store.Begin(proposal)
 	if err == nil {
-		out, err = a.Machine.Enter(ctx, activation.Entry{On: activation.OnChange, Staged: &activation.StagedCommit{
+		out, err = a.enter(ctx, activation.Entry{On: activation.OnChange, Staged: &activation.StagedCommit{
 			Txn:       txn,
 			Committed: a.reportCommitted,
 			Spec:      spec,
@@ -397,7 +415,7 @@ func (a *attempt) commit(
 			fault.CannotWrite,
 			"every file is as planned, and that cannot be recorded: "+err.Error(),
 		)
-		return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Spec: spec})
+		return a.enterInPlace(ctx, activation.Entry{On: activation.OnUnchanged, Spec: spec})
 	}
 
 	return out, err
@@ -456,7 +474,7 @@ func (a *attempt) resumeUnchanged(ctx context.Context, spec activation.Spec) (ac
 		return activation.Outcome{}, err
 	}
 
-	return a.enter(ctx, activation.Entry{On: activation.OnUnchanged, Spec: spec})
+	return a.enterInPlace(ctx, activation.Entry{On: activation.OnUnchanged, Spec: spec})
 }
 
 func changesUnitFiles(entries []generation.Entry) bool {
@@ -501,7 +519,7 @@ func (a *attempt) restoreInPlace(ctx context.Context) (out activation.Outcome, e
 		return out, err
 	}
 
-	return a.enter(ctx, activation.Entry{On: activation.OnResume})
+	return a.enterInPlace(ctx, activation.Entry{On: activation.OnResume})
 }
 
 // restore restores changed files of the generation in place, in a new one with the same contents, and activates that.
@@ -608,9 +626,9 @@ func (r *Run) Verify(ctx context.Context) {
 	r.degradeReadOnly()
 
 	was, _ := r.Store.Journal() // an error of it is one of Enter
-	out, err := r.Machine.Enter(ctx, activation.Entry{On: activation.OnVerify})
+	out, err := r.enter(ctx, activation.Entry{On: activation.OnVerify})
 	if err == nil && was.IsUnfinished() && r.Machine.IsAsFound() { // the first change was taken back
-		out, err = r.Machine.Enter(ctx, activation.Entry{On: activation.OnResume})
+		out, err = r.enter(ctx, activation.Entry{On: activation.OnResume})
 	}
 	if fault.CodeOf(err) == fault.NeedsPerson {
 		r.endBroken(ctx, err)

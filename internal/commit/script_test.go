@@ -53,9 +53,11 @@ func (s *runScript) must(err error) {
 	}
 }
 
-// planOf returns a complete plan with this hash, or one that failed: unreachable, wrong, or no-site.
+// planOf returns a complete plan with this hash, or one that failed: unreachable, wrong,
+// failed-precondition, or no-site.
 func planOf(name string) *boot.Plan {
-	switch code := map[string]fault.Code{"wrong": fault.WrongType, "no-site": fault.NoSite}[name]; {
+	switch code := map[string]fault.Code{"wrong": fault.WrongType, "no-site": fault.NoSite,
+		"failed-precondition": fault.Precondition}[name]; {
 	case name == "unreachable":
 		return unreachable()
 	case code != "":
@@ -92,6 +94,9 @@ func (s *runScript) run(name, how string, holds ...string) {
 		}}
 	case "hold", "no-hold":
 		s.NoHold = how == "no-hold"
+		if name == "wrong" { // it does not come as far as its holds
+			break
+		}
 		s.plan.Node.Activation = &node.Activation{Unit: activation.DefaultUnit, Rollback: true}
 		for _, h := range holds {
 			s.plan.Node.Activation.Holds = append(s.plan.Node.Activation.Holds,
@@ -119,7 +124,8 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.open(true)
 		to := int(a[0][0] - '0')
 		s.RollBack(s.t.Context(), to)
-		s.finish(s.Ended)
+		s.res = s.Ended
+		s.status = s.finish(s.res)
 	case "boot": // the next boot, before prelet
 		s.boot += "+"
 		s.now = time.Minute
@@ -141,7 +147,11 @@ func (s *runScript) do(l scripttest.Line) bool {
 		s.sick = all
 	case "away":
 		s.away = a[0] == "yes"
-	case "kubelet": // running|stopped
+	case "kubelet": // running|stopped|waiting, for the gate
+		if a[0] == "waiting" {
+			s.kubelet.Active, s.kubelet.Sub = "activating", "auto-restart"
+			break
+		}
 		if s.kubelet.Started, s.kubelet.MainPID = time.Second, 7; a[0] == "stopped" {
 			s.kubelet.Active, s.kubelet.Sub, s.kubelet.Started, s.kubelet.MainPID = "inactive", "dead", 0, 0
 		}

@@ -29,9 +29,11 @@ type Entry struct {
 	// checked.
 	Spec    Spec
 	Failure string // of OnFailed: the failure
-	IsHeld  bool   // of OnFailed: the site keeps the kubelet from starting on whatever is in place
-	To      int    // of OnRollback: whose contents; 0 is the state before prelet
-	Why     string // of OnRollback
+	// Held is why the site keeps the kubelet from starting on whatever is in place, with the next step; "": it does not.
+	// It keeps a shut gate shut, except with OnOff.
+	Held string
+	To   int    // of OnRollback: whose contents; 0 is the state before prelet
+	Why  string // of OnRollback
 }
 
 // Enter goes through the table, as one of:
@@ -53,9 +55,9 @@ type Entry struct {
 //   - OnFailed follows a run that failed before its commit. The kubelet may start on the generation in place if that is
 //     complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
 //     reboot. Without a generation it may start on the files of a node that has joined.
-//     Otherwise, and with IsHeld, the gate stays shut, and HeldBack has the reason.
+//     Otherwise the gate stays shut, and HeldBack has the reason.
 //   - OnNoSite is of a node without a site. If there never was a generation, prelet is not in use and the kubelet
-//     starts unchanged; otherwise it is OnFailed.
+//     starts unchanged, unless a change of its files was interrupted; otherwise it is OnFailed.
 //   - OnOff opens the gate on the generation in place, judged or not, and on 0 when there never was one. It starts
 //     nothing.
 //   - OnRollback replaces the generation in place with the contents of an earlier one, by hand. The caller holds the
@@ -77,6 +79,7 @@ func (m *StateMachine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 	case OnNoSite:
 		t.Failure = "the site is gone"
 	}
+
 	t.Spec = t.Spec.withDefaults()
 	if t.Staged != nil {
 		t.Staged.Spec = t.Staged.Spec.withDefaults()
@@ -115,16 +118,16 @@ func Newer(s Store) error {
 }
 
 // KeepNewer opens the gate on a generation that a newer prelet made, judged or not, as OnOff does. If the files are
-// not those of that generation, a gate that is shut stays so, and HeldBack has the reason. The caller has checked that
-// no commit is unfinished.
-func (m *StateMachine) KeepNewer(ctx context.Context) (Outcome, error) {
+// not those of that generation, or the site holds the kubelet (held, as Entry.Held), a gate that is shut stays so, and
+// HeldBack has the reason. The caller has checked that no commit is unfinished.
+func (m *StateMachine) KeepNewer(ctx context.Context, held string) (Outcome, error) {
 	current, err := m.Store.Current()
 	if err != nil {
 		return Outcome{}, err
 	}
 
-	why := ""
-	if current != nil {
+	why := held
+	if why == "" && current != nil {
 		why = m.whyMixed(ctx, current.Gen)
 	}
 	if why == "" {

@@ -26,7 +26,7 @@ type location struct {
 	gateOpen      bool
 	gate          int    // the generation that the gate is open on; -1 when its file is not from prelet
 	shutOnPurpose bool   // the gate is shut, and no process of this boot has opened it or was about to
-	blockReason   string // why a kubelet must not start on the generation in place; "" when it may
+	blockReason   string // why a kubelet must not start on what is in place; "" when it may. See whyBlocked
 	newBoot       bool
 	exhausted     bool
 	mayWait       bool
@@ -57,6 +57,8 @@ func (h location) holds(f fact) bool {
 		return h.gateOpen
 	case isShutOnPurpose:
 		return h.shutOnPurpose
+	case isBlocked:
+		return h.blockReason != "" && !h.gateOpen
 	case isWhole:
 		return h.blockReason == ""
 	case isExhausted:
@@ -199,23 +201,22 @@ func (m *StateMachine) readFacts(
 	case h.phase == mixed, on == OnFinish && h.journal != nil:
 		h.spec = m.specOrDefault(h.journal.Gen)
 		return nil
-	case t.IsHeld:
-		h.blockReason = t.Failure
+	}
+
+	if h.blockReason = m.whyBlocked(ctx, t, on, *h); h.blockReason != "" {
 		return nil
+	}
+
+	isOpenAndSettled := h.gateOpen && h.phase == settled
+
+	switch {
 	case h.current == nil:
 		h.spec = Spec{}.withDefaults()
-		if why := m.whyNotAsFound(); why != "" {
-			h.blockReason = t.Failure + "; " + why
-		}
-
 		return nil
-	case on == OnFailed || on == OnNoSite:
-		h.blockReason = m.whyNotGoOn(ctx, t.Failure, h.current)
+	case on == OnVerify && (isOpenAndSettled || h.shutOnPurpose):
 		return nil
-	case on == OnVerify:
-		return m.readFactsOfVerify(ctx, h)
 	case on == onBad && h.phase != pending,
-		!slices.Contains([]Trigger{OnResume, OnUnchanged, OnRollback, onJudge, onGood, onBad}, on):
+		!slices.Contains([]Trigger{OnResume, OnUnchanged, OnRollback, OnVerify, onJudge, onGood, onBad}, on):
 		return nil
 	}
 
@@ -240,26 +241,48 @@ func (m *StateMachine) readFacts(
 	return nil
 }
 
-// readFactsOfVerify reads the facts for OnVerify: the spec, or why the gate stays shut.
-func (m *StateMachine) readFactsOfVerify(ctx context.Context, h *location) (err error) {
-	isOpenAndSettled := h.gateOpen && h.phase == settled
-	if isOpenAndSettled || h.shutOnPurpose {
-		return nil
+// whyBlocked returns why no kubelet may start on what is in place, with the next step; "" if one may. All ways to the
+// gate ask it, each time before the gate opens: a hold of the site, another machine, files that are not those of one
+// generation, a generation that was never judged on a node that has not joined. prelet=off asks nothing. After a plan,
+// and in a rollback, the files were compared or written by this process.
+func (m *StateMachine) whyBlocked(ctx context.Context, t *walkState, on Trigger, h location) string {
+	isAfterPlan := on == OnResume || on == OnUnchanged
+	isFailure := on == OnFailed || on == OnNoSite
+	isVerify := on == OnVerify && !h.shutOnPurpose && !h.gateOpen
+
+	switch {
+	case !isAfterPlan && !isFailure && !isVerify:
+		return ""
+	case t.Held != "" && !h.gateOpen:
+		return t.Held
+	case h.current == nil:
+		return m.whyNotWithout(t, on)
+	case isAfterPlan:
+		return ""
+	case isFailure:
+		return m.whyNotGoOn(ctx, t.Failure, h.current)
 	}
 
-	if !h.gateOpen {
-		h.blockReason = m.whyMixed(ctx, h.current.Gen)
+	why := m.whyMixed(ctx, h.current.Gen)
+	if why == "" && h.runDirLost { // that run may have failed, and shut the gate for this
+		why = m.whyUnjoined(ctx, h.current)
 	}
 
-	if h.blockReason == "" && h.runDirLost { // that run may have failed, and shut the gate for this
-		h.blockReason = m.whyUnjoined(ctx, h.current)
+	return why
+}
+
+// whyNotWithout is whyBlocked without a generation. A node without a site has nothing to join with.
+func (m *StateMachine) whyNotWithout(t *walkState, on Trigger) string {
+	why := ""
+	switch over := m.Store.StartsOver(); {
+	case on == OnFailed, on == OnNoSite && over != nil && over.IsMixed:
+		why = m.whyNotAsFound()
+	}
+	if why == "" {
+		return ""
 	}
 
-	if h.blockReason == "" {
-		h.spec, err = m.SpecOf(h.current.Gen)
-	}
-
-	return err
+	return t.Failure + "; " + why
 }
 
 // describeInPlace returns the first words of an error after a commit.

@@ -34,6 +34,7 @@ var factNames = []string{
 	always:           "",
 	isOpen:           "gate open",
 	isShutOnPurpose:  "shut on purpose",
+	isBlocked:        "blocked",
 	isWhole:          "whole",
 	isExhausted:      "exhausted",
 	isNewBoot:        "new boot",

@@ -66,6 +66,7 @@ type node struct {
 	onOpen     func()             // called when the gate has been opened
 	joined     bool               // by its files
 	off        bool               // prelet=off in this boot
+	held       string             // why the site holds the kubelet; "": it does not
 	ntp        string             // content of a file that another unit reads; "" there is none
 	ntpAction  string             // what follows its change
 	storeFails func(method string) error

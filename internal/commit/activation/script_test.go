@@ -442,6 +442,8 @@ func (n *node) do(name string, a []string) bool {
 	// The site and the cluster.
 	case "plan": // JSON…, over that of the site
 		n.shape = a
+	case "site-holds": // [WHY]
+		n.held = all
 	case "bound":
 		n.bound = n.duration(a[0])
 	case "no-rollback":
@@ -576,7 +578,7 @@ func (n *node) do(name string, a []string) bool {
 // enter calls the method of the machine that a command is about.
 func (n *node) enter(m *StateMachine, name, arg string) (out Outcome, err error) {
 	ctx := n.t.Context()
-	e := Entry{Failure: "the site is invalid"}
+	e := Entry{Failure: "the site is invalid", Held: n.held}
 	switch name {
 	case "verify":
 		e.On = OnVerify
@@ -604,5 +606,5 @@ func (n *node) enter(m *StateMachine, name, arg string) (out Outcome, err error)
 		return out, err
 	}
 
-	return m.Enter(ctx, Entry{On: OnRollback, To: n.number(arg), Why: "by hand"})
+	return m.Enter(ctx, Entry{On: OnRollback, To: n.number(arg), Why: "by hand", Held: n.held})
 }

@@ -47,6 +47,7 @@ const (
 	always           fact = iota
 	isOpen                // the gate is open
 	isShutOnPurpose       // the gate is shut on purpose: no process of this boot has opened it or put anything in place
+	isBlocked             // the gate is shut and stays so: location.blockReason has the reason; see whyBlocked
 	isWhole               // a kubelet may start on what is in place, made here; location.blockReason is empty
 	isExhausted           // too many boots began to judge it and did not finish, and a rollback is possible
 	isNewBoot             // no process of this boot has counted itself as a try
@@ -157,6 +158,22 @@ var table = []row{
 	// Prelet is switched off.
 	{In: unmixed, On: []Trigger{OnOff}, Do: []step{openGate}, Then: done},
 
+	// Every other way to the gate asks the same questions first. By what is on purpose, the reason is at the gate already.
+	{
+		In:   inPlace,
+		On:   []Trigger{OnVerify},
+		When: isShutOnPurpose,
+		Do:   []step{reportShut},
+		Then: done,
+	},
+	{
+		In:   unmixed,
+		On:   []Trigger{OnResume, OnUnchanged, OnFailed, OnNoSite, OnVerify},
+		When: isBlocked,
+		Do:   []step{holdBack},
+		Then: done,
+	},
+
 	// There is no generation: prelet was never used, there is nothing to write, or the state folder was lost.
 	{
 		In:   []phase{none},
@@ -165,18 +182,15 @@ var table = []row{
 		Do:   []step{notePending},
 		Then: done,
 	},
-	{In: []phase{none}, On: []Trigger{OnFailed}, When: isWhole, Do: []step{openGate, requestStart}, Then: done},
-	{In: []phase{none}, On: []Trigger{OnFailed}, Do: []step{holdBack}, Then: done},
 	{
-		In: []phase{none}, On: []Trigger{OnNoSite, OnResume, OnUnchanged},
+		In: []phase{none}, On: []Trigger{OnFailed, OnNoSite, OnResume, OnUnchanged},
 		Do: []step{openGate, requestStart}, Then: done,
 	},
 	{In: []phase{none}, On: []Trigger{OnVerify}, Do: []step{reportShut}, Then: done},
 
 	// Continue with the generation in place, if a kubelet may start on it.
 	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, When: isWhole, Then: OnResume},
-	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, When: isOpen, Then: done},
-	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, Do: []step{holdBack}, Then: done},
+	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, Then: done},
 	{
 		In: []phase{settled}, On: []Trigger{OnUnchanged}, When: mayPatch,
 		Do: []step{patchLabels}, Then: OnResume,
@@ -209,27 +223,17 @@ var table = []row{
 	{In: []phase{settled}, On: []Trigger{OnVerify}, When: isOpen, Do: []step{notePending}, Then: done},
 	{In: awaiting, On: []Trigger{OnVerify}, When: isOpen, Do: []step{notePending}, Then: onJudge},
 	{
-		In:   inPlace,
-		On:   []Trigger{OnVerify},
-		When: isShutOnPurpose,
-		Do:   []step{reportShut},
-		Then: done,
-	},
-	{
 		In:   []phase{settled},
 		On:   []Trigger{OnVerify},
-		When: isWhole,
 		Do:   []step{openGate, requestStart},
 		Then: done,
 	},
 	{
 		In:   awaiting,
 		On:   []Trigger{OnVerify},
-		When: isWhole,
 		Do:   []step{actUnits},
 		Then: stepResult,
 	},
-	{In: inPlace, On: []Trigger{OnVerify}, Do: []step{holdBack}, Then: done},
 
 	// By hand.
 	{

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prelet/prelet/internal/app/looking"
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // addCompletions adds the completions of arguments. It reads files only: no cluster, no hardware. What cannot be read
@@ -64,8 +65,15 @@ func (a *cli) completeGenerations(
 	return numbers, directive
 }
 
-// completeKinds offers the kinds of what explain explains.
-func completeKinds(_ *cobra.Command, args []string, _ string) (kinds []string, _ cobra.ShellCompDirective) {
+// completeKinds offers the kinds of what explain explains, and the codes.
+func completeKinds(_ *cobra.Command, args []string, begun string) (kinds []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 && strings.HasPrefix(begun, "code/") {
+		for _, c := range fault.Codes() {
+			kinds = append(kinds, "code/"+string(c))
+		}
+
+		return kinds, cobra.ShellCompDirectiveNoFileComp
+	}
 	if len(args) == 0 {
 		kinds = []string{"label/", "taint/", "flag/", "config/", "file/", "code/", "var/", "local/", "stage/"}
 	}

@@ -34,8 +34,10 @@ func (a *cli) version() *cobra.Command {
 }
 
 // describeBuild is the document of `version -o json`.
-func describeBuild() map[string]string {
-	v := map[string]string{
+func describeBuild() map[string]any {
+	v := map[string]any{
+		"format_version": 1,
+
 		"version":  version,
 		"go":       runtime.Version(),
 		"platform": runtime.GOOS + "/" + runtime.GOARCH,

@@ -106,5 +106,10 @@ func findNewestGood(all []generation.Info) (int, error) {
 		}
 	}
 
-	return 0, fault.Usage.Errorf("no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+	why := "no earlier generation was good"
+	if now.Restores > 0 {
+		why = fmt.Sprintf("no earlier generation was good, but %d, whose contents are in place", now.Restores)
+	}
+
+	return 0, fault.Usage.Errorf("%s; name one (prelet history), or 0 for as before prelet", why)
 }

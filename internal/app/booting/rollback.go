@@ -25,6 +25,7 @@ type RollbackOptions struct {
 type RolledBack struct {
 	FormatVersion int                `json:"format_version"`
 	Released      bool               `json:"released"`          // the pinned generation and held plans; that was all
+	IsRelease     bool               `json:"-"`                 // it was only a release; Released is false where nothing was held
 	Generation    int                `json:"generation"`        // the new one
 	To            int                `json:"restores"`          // whose contents it has; 0: as before prelet
 	Verdict       activation.Verdict `json:"verdict,omitempty"` // good, pending, unknown; absent below a root
@@ -78,6 +79,13 @@ func release(ctx context.Context, e *app.Env, h *app.Host, store *generation.Sto
 	if err := activation.Newer(store); err != nil {
 		return RolledBack{}, err
 	}
+	_, _, isHeld := store.Pinned()
+	if plans, err := store.HeldAll(); err != nil || len(plans) > 0 {
+		isHeld = true
+	}
+	if j, err := store.Journal(); err != nil || j != nil && j.HoldPlan != "" {
+		isHeld = true
+	}
 	if err := store.Release(); err != nil {
 		return RolledBack{}, err
 	}
@@ -86,7 +94,7 @@ func release(ctx context.Context, e *app.Env, h *app.Host, store *generation.Sto
 		r.publish(ctx)
 	}
 
-	return RolledBack{FormatVersion: 1, Released: true}, nil
+	return RolledBack{FormatVersion: 1, Released: isHeld, IsRelease: true}, nil
 }
 
 func rollbackNode(

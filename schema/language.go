@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -511,7 +512,7 @@ func grantableDevices(l []string) error {
 		return err
 	}
 	for _, p := range l {
-		isAll := p == "/dev" || strings.HasPrefix(p, "/dev/") && strings.Trim(p, "/dev*?") == ""
+		isAll := p == "/dev" || strings.HasPrefix(p, "/dev/") && strings.Trim(p[len("/dev/"):], "*?") == ""
 		if isAll {
 			return fmt.Errorf("%q would grant all devices, disks and memory among them: name those that the detector "+
 				"needs, such as \"/dev/nvidia*\"; prelet detectors list shows what it asks for", p)

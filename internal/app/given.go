@@ -257,7 +257,11 @@ func CheckFolder(flag, path string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fault.Usage.Errorf("%s %s: permission denied", flag, path)
 	case err == nil && !st.IsDir() && !isHardware:
-		return fault.Usage.Errorf("%s %s: this is a file: mount an image, and name the folder", flag, path)
+		next := "mount an image, and name the folder"
+		if flag == "--objects" {
+			next = "name the folder that has ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap"
+		}
+		return fault.Usage.Errorf("%s %s: this is a file: %s", flag, path, next)
 	case err != nil:
 		return fault.Usage.Errorf("%s %s: %s", flag, path, missing)
 	case st.IsDir() && isHardware:

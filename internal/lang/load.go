@@ -142,6 +142,7 @@ func (l *loader) load(files []world.SiteFile) []*hclsyntax.Body {
 	l.mergeSingletons()
 	l.build()
 	l.addValues(vars)
+	l.noteBeaten()
 
 	return bodies
 }
@@ -233,6 +234,8 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 			if isBlockLine(line) {
 				d.Detail = "Here the next block begins, and the brace that closes the map before it is missing."
 			}
+		case "Missing false expression in conditional":
+			d.Detail += " Write what holds otherwise: CONDITION ? VALUE : OTHER; null is no value."
 		case "Missing newline after argument", "Missing attribute separator":
 			d.Detail += describeWord(line)
 		case "Invalid single-argument block definition":
@@ -371,7 +374,10 @@ func describeForeign(line string) string {
 // it has none.
 func describeWord(line string) string {
 	words := strings.Fields(line)
+	_, afterEquals, _ := strings.Cut(line, "=")
 	switch {
+	case strings.HasPrefix(strings.TrimSpace(afterEquals), "for "):
+		return " A loop is in brackets: [for x in LIST : VALUE]; or in braces, for a map: {for k, v in MAP : k => v}."
 	case slices.Contains(words, "if") && (slices.Contains(words, "else") || slices.Contains(words, "then")):
 		return " A choice is written CONDITION ? VALUE : OTHER."
 	case slices.Contains(words, "and"), slices.Contains(words, "or"), slices.Contains(words, "not"):

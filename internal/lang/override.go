@@ -153,12 +153,56 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 	l.Report(slices.DeleteFunc(found, func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) == fault.MissingArgument // an override contains only changes
 	})...)
-	if len(l.Diags) > before {
+	if len(l.Diags) > before || l.refuseMisnamed(base, over) {
 		return
 	}
 
 	m := merger{site: l.site, addr: base.addr}
 	base.body = m.merge(base.body, over.body, base.schema, "")
+}
+
+// refuseMisnamed refuses blocks of an override that change a block that the base does not have: without the arguments
+// that a new one needs. It reports whether there is one.
+func (l *loader) refuseMisnamed(base, over *definition) bool {
+	count := len(l.Diags)
+	for _, x := range over.body.Blocks {
+		nested, exists := over.schema.Find(x.Type)
+		if !exists || len(x.Labels) == 0 {
+			continue
+		}
+		var known []string
+		for _, y := range base.body.Blocks {
+			if y.Type == x.Type {
+				known = append(known, strings.Join(y.Labels, "."))
+			}
+		}
+		isMissing := func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.MissingArgument }
+		isNew := !slices.Contains(known, strings.Join(x.Labels, "."))
+		if isNew && len(known) > 0 && slices.ContainsFunc(nested.Check(x.Body), isMissing) {
+			l.Error(
+				fault.OverrideMissing,
+				x.DefRange(),
+				fmt.Sprintf("Nothing to override: %s has no %s %q", base, x.Type, strings.Join(x.Labels, ".")),
+				"%s A new one needs all of its arguments.",
+				schema.Suggest(strings.Join(x.Labels, "."), known),
+			)
+		}
+	}
+
+	return len(l.Diags) > count
+}
+
+// noteBeaten warns of overrides of a variable's default that a vars file beats.
+func (l *loader) noteBeaten() {
+	for _, o := range l.site.Overrides {
+		name, isVariable := strings.CutPrefix(o.Address, schema.VariableBlock.Type+".")
+		name, isDefault := strings.CutSuffix(name, " default")
+		if x := l.site.Values[name]; isVariable && isDefault && x != nil {
+			l.Warn(fault.OverrideIgnored, o.Over, "This default has no effect",
+				"The vars file at %s gives var.%s its value, which wins over each default. Write the value in a vars file "+
+					"of this layer.", origin.Place(x.Range()), name)
+		}
+	}
 }
 
 // suggestBase names the blocks that an override was probably meant for.

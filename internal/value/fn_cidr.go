@@ -1,8 +1,11 @@
 package value
 
 import (
+	"fmt"
 	"math/big"
 	"net/netip"
+	"strconv"
+	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -35,9 +38,11 @@ func cidrHostFunc() function.Function {
 			if offset.Sign() < 0 || offset.Cmp(size) >= 0 {
 				return refuseArg(
 					1,
-					"a prefix of %d does not accommodate a host numbered %s",
+					"a prefix of %d does not accommodate a host numbered %s; write 0 to %s, or a negative number, which "+
+						"counts from the end",
 					network.Bits(),
 					n,
+					new(big.Int).Sub(size, big.NewInt(1)),
 				)
 			}
 			return cty.StringVal(addOffset(network.Addr(), offset).String()), nil
@@ -87,9 +92,10 @@ func cidrSubnetFunc() function.Function {
 			if n.Sign() < 0 || n.BitLen() > newBits {
 				return refuseArg(
 					2,
-					"a prefix extension of %d does not accommodate a subnet numbered %s",
+					"a prefix extension of %d does not accommodate a subnet numbered %s; write 0 to %s",
 					newBits,
 					n,
+					new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(newBits)), big.NewInt(1)),
 				)
 			}
 			offset := n.Mul(n, networkSize(network, bits))
@@ -205,10 +211,32 @@ func unmap(p netip.Prefix) netip.Prefix {
 func parseNetwork(v cty.Value) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(v.AsString())
 	if err != nil {
-		return p, function.NewArgErrorf(0, "%q is not a network, such as 10.0.0.0/8", v.AsString())
+		return p, function.NewArgErrorf(0, "%q is not a network: %s", v.AsString(), whyNoNetwork(v.AsString()))
 	}
 
 	return p.Masked(), nil
+}
+
+// whyNoNetwork returns why a text is not a network, and what to write.
+func whyNoNetwork(text string) string {
+	address, bits, hasBits := strings.Cut(text, "/")
+	ip, err := netip.ParseAddr(address)
+	n, notNumber := strconv.Atoi(bits)
+	switch {
+	case text == "":
+		return "it is empty; write one, such as 10.0.0.0/8"
+	case err != nil:
+		return fmt.Sprintf("%q is not an IP address; write one, such as 10.0.0.0/8", address)
+	case !hasBits:
+		return fmt.Sprintf("it has no prefix length; write %s/%d for this address alone, or the length of its network",
+			address, ip.BitLen())
+	case notNumber != nil:
+		return fmt.Sprintf("%q is not a prefix length; write a number from 0 to %d", bits, ip.BitLen())
+	case n < 0 || n > ip.BitLen():
+		return fmt.Sprintf("its prefix length is not from 0 to %d", ip.BitLen())
+	}
+
+	return "write one, such as 10.0.0.0/8"
 }
 
 // extendedBits returns the length of a network's prefix plus argument i.
@@ -221,9 +249,11 @@ func extendedBits(network netip.Prefix, args []cty.Value, i int) (int, error) {
 	if n.Sign() < 0 || !n.IsInt64() || n.Int64() > free {
 		return 0, function.NewArgErrorf(
 			i,
-			"insufficient address space to extend a prefix of %d by %s",
+			"insufficient address space to extend a prefix of %d by %s; write 0 to %d: how much longer the prefix becomes, "+
+				"not its length",
 			network.Bits(),
 			n,
+			free,
 		)
 	}
 

@@ -201,6 +201,9 @@ func (d *decoder) expand(v schema.Value[[]string], hint string, list func(path s
 			if i < len(items) {
 				at = items[i].Range()
 			}
+			if facts, _ := filepath.Glob(filepath.Join(d.join(pattern), "*.json")); len(facts) > 0 {
+				hint = fmt.Sprintf(" This folder has files of facts: write %q.", strings.TrimSuffix(pattern, "/")+"/*.json")
+			}
 			d.Error(fault.Usage, at, fmt.Sprintf("Nothing is found at %q", pattern),
 				"The path is relative to the folder of this file.%s", hint)
 		}

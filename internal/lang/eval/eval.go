@@ -395,7 +395,8 @@ func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 	isIndex := d.Summary == "Invalid index"
 	switch {
 	case isIndex && strings.Contains(d.Detail, "a number is required"):
-		return `A list has numbers, not names: where(LIST, { name = "NAME" })[0] is the element of a name.`
+		return fmt.Sprintf("A list has numbers, not names: where(LIST, { %s = %q })[0] is the element of a name.",
+			nameOfElements(d), "NAME")
 	case isIndex && d.Detail == keyMissing:
 		return cmp.Or(e.suggestAttribute(d), checkFirst)
 	case isIndex: // HCL does not know that the next machine may have fewer elements
@@ -406,9 +407,17 @@ func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 		return "Write both in the same form: two texts, or two lists."
 	case strings.Contains(d.Detail, "string required, but have list"),
 		strings.Contains(d.Detail, "string required, but have tuple"):
-		return "In a text, write length(LIST) or join(\", \", LIST)."
+		return "LIST[0] is its first element, [for x in LIST : …] does it for each. In a text, write length(LIST) or " +
+			"join(\", \", LIST)."
+	case strings.Contains(d.Detail, "string required, but have map"),
+		strings.Contains(d.Detail, "string required, but have object"):
+		return "Write which of its values: MAP[\"KEY\"], or [for k, v in MAP : …] for each."
 	case d.Summary == "Invalid operand" && strings.Contains(d.Detail, "a number is required"):
-		return "To join texts, write them into one: \"${a}-${b}\"."
+		return e.suggestNumber(d)
+	case d.Summary == "Not enough function arguments", d.Summary == "Too many function arguments":
+		return e.suggestCall(d)
+	case d.Summary == "Invalid function argument" && strings.HasSuffix(d.Detail, ": a number is required."):
+		return "A number is written without quotes; tonumber(TEXT) is that of a text."
 	case strings.Contains(d.Detail, "number required, but have tuple"),
 		strings.Contains(d.Detail, "number required, but have list"),
 		strings.Contains(d.Detail, "number required, but have set"):

@@ -409,6 +409,10 @@ func (e *Eval) unknownRoot(reference hcl.Traversal) *hcl.Diagnostic {
 		)
 	}
 
+	if word := wordOf(root); word != "" {
+		return refuse(at, summary, "Write %s, without quotes. A text is written in quotes: %q.", word, root)
+	}
+
 	return refuse(
 		at,
 		summary,
@@ -417,6 +421,20 @@ func (e *Eval) unknownRoot(reference hcl.Traversal) *hcl.Diagnostic {
 		e.suggestRoot(root),
 		root,
 	)
+}
+
+// wordOf returns the word of the language for one of others; "" for none.
+func wordOf(name string) string {
+	switch strings.ToLower(name) {
+	case "none", "nil", "null", "undefined", "nan":
+		return "null"
+	case "true", "yes", "on":
+		return "true"
+	case "false", "no", "off":
+		return "false"
+	}
+
+	return ""
 }
 
 // listRoots returns the first names of references, as a part of a sentence.

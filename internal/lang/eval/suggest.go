@@ -1,12 +1,15 @@
 package eval
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -66,4 +69,71 @@ func lookUp(x hclsyntax.Expression, names *hcl.EvalContext) cty.Value {
 	v, _ := name.TraverseAbs(names)
 
 	return v
+}
+
+// nameOfElements returns the attribute that names the elements of a list in a message about an index.
+func nameOfElements(d *hcl.Diagnostic) string {
+	x, isExpression := d.Expression.(hclsyntax.Expression)
+	if !isExpression || d.EvalContext == nil {
+		return "name"
+	}
+	if part, isIndex := value.Unwrap(x).(*hclsyntax.IndexExpr); isIndex {
+		x = part.Collection
+	}
+	name, diags := hcl.AbsTraversalForExpr(value.Unwrap(x))
+	if diags.HasErrors() {
+		return "name"
+	}
+	v, _ := name[:1].TraverseAbs(d.EvalContext)
+	for _, step := range name[1:] {
+		next, diags := step.TraversalStep(v)
+		if diags.HasErrors() {
+			break
+		}
+		v = next
+	}
+	t := v.Type()
+	if !t.IsListType() || !t.ElementType().IsObjectType() {
+		return "name"
+	}
+	for _, known := range []string{"name", "interface", "address"} {
+		if t.ElementType().HasAttribute(known) {
+			return known
+		}
+	}
+
+	return "name"
+}
+
+// suggestNumber returns the next step for an operator that was given something else than a number.
+func (e *Eval) suggestNumber(d *hcl.Diagnostic) string {
+	if d.Context != nil && strings.Contains(e.Text(*d.Context), "+") {
+		return "To join texts, write them into one: \"${a}-${b}\"."
+	}
+
+	return "Texts are compared with == and != only; tonumber(TEXT) is the number of a text."
+}
+
+// calledName matches the function in a message of HCL about the number of arguments.
+var calledName = lazy.Regexp(`Function "([a-z0-9_]+)"`)
+
+// suggestCall returns how a function is called.
+func (e *Eval) suggestCall(d *hcl.Diagnostic) string {
+	found := calledName().FindStringSubmatch(d.Detail)
+	if found == nil {
+		return ""
+	}
+	f, exists := e.Functions()[found[1]]
+	if !exists {
+		return ""
+	}
+	var names []string
+	for _, p := range f.Params() {
+		names = append(names, p.Name)
+	}
+	if p := f.VarParam(); p != nil {
+		names = append(names, p.Name+"…")
+	}
+
+	return fmt.Sprintf("Write %s(%s).", found[1], strings.Join(names, ", "))
 }

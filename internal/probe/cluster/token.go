@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lazy"
@@ -17,13 +18,20 @@ var errMalformedToken = errors.New(
 		"all of a-z and 0-9, without a byte order mark, a carriage return or a second line",
 )
 
+// errEmptyToken is the error for a credential without content.
+var errEmptyToken = errors.New("the token is empty")
+
 var tokenPattern = lazy.Regexp(`^([a-z0-9]{6})\.([a-z0-9]{16})\n?$`)
 
 // ParseToken splits a bootstrap token, [a-z0-9]{6}.[a-z0-9]{16}. One newline at the end is allowed, as in files. The
 // error does not contain the text.
 func ParseToken(s string) (id, secret string, err error) {
 	parts := tokenPattern().FindStringSubmatch(s)
-	if parts == nil {
+	switch {
+	case parts != nil:
+	case strings.TrimSpace(s) == "":
+		return "", "", errEmptyToken
+	default:
 		return "", "", errMalformedToken
 	}
 

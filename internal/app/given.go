@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/app/bundle"
 	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/repository"
@@ -95,11 +97,8 @@ func (w *Where) UseRepository(e *Env, files lang.Files) error {
 		}
 		return nil
 	case diags.HasErrors():
-		return &Explained{
-			Err:      origin.Code(diags).Errorf("%s has errors", found.Path),
-			Messages: diags,
-			Sources:  map[string][]byte{found.Path: found.Source},
-		}
+		_, more := found.Machines() // all mistakes at once
+		return explainRepository(found, append(diags, more...))
 	}
 
 	e.Say("using " + found.Path)
@@ -131,12 +130,25 @@ func (w *Where) namesRepository(files lang.Files) bool {
 }
 
 // Machines returns the machines of the repository, unless a machine was given.
-func (w *Where) Machines() []string {
+func (w *Where) Machines() ([]string, error) {
 	if w.From != "" || w.Hardware != "" || w.Root != "" {
-		return nil
+		return nil, nil
+	}
+	found, diags := w.Repository.Machines()
+	if diags.HasErrors() {
+		return nil, explainRepository(w.Repository, diags)
 	}
 
-	return w.Repository.Machines
+	return found, nil
+}
+
+// explainRepository returns the errors of the file of a repository.
+func explainRepository(f repository.File, diags hcl.Diagnostics) error {
+	return &Explained{
+		Err:      origin.Code(diags).Errorf("%s has errors", f.Path),
+		Messages: diags,
+		Sources:  map[string][]byte{f.Path: f.Source},
+	}
 }
 
 // On returns the same for one of several machines.
@@ -412,5 +424,5 @@ func ListMachines(w Where) ([]string, error) {
 		return recordings, err
 	}
 
-	return w.Machines(), nil
+	return w.Machines()
 }

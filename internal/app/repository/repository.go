@@ -72,10 +72,13 @@ func checkVersions(all []string) error {
 type File struct {
 	Path     string // "" for no file
 	Layers   []string
-	Machines []string // each a recording, or a recorded machine
 	Objects  string
 	Kubelets []string // versions
 	Source   []byte
+
+	MostMachines int // how many Machines returns; 0 for all
+
+	machines schema.Value[[]string] // globs
 }
 
 // IsRecording reports whether a machine is a recording or a bundle.
@@ -159,8 +162,7 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 
 	d := decoder{folder: filepath.Dir(name)}
 	out.Layers = d.expand(layersAttr.Of(b), "", func(path string) []string { return []string{path} })
-	out.Machines = d.expand(machinesAttr.Of(b), " A machine is a recording (*.prelet, *.prelet.gz), a folder with "+
-		"recordings, a folder with sys and proc, or the output of prelet detect -o json (*.json).", listMachines)
+	out.machines = machinesAttr.Of(b)
 	out.Kubelets = kubeletsAttr.Of(b).V
 	if v := objectsAttr.Of(b); v.Set() {
 		out.Objects = d.join(v.V)
@@ -170,6 +172,49 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	}
 
 	return out, d.Diags
+}
+
+// Machines returns the machines of the file, each a recording, or a recorded machine. It searches for them.
+func (f File) Machines() ([]string, hcl.Diagnostics) {
+	d := decoder{folder: filepath.Dir(f.Path)}
+	found := d.expand(f.machines, " A machine is a recording (*.prelet, *.prelet.gz), a folder with recordings, a folder "+
+		"with sys and proc, or the output of prelet detect -o json (*.json).", listMachines)
+
+	if f.MostMachines > 0 {
+		found = found[:min(len(found), f.MostMachines)]
+	}
+
+	return found, d.Diags
+}
+
+// Glob returns the paths that a glob of the file means, or of a test in a folder. It searches no folder that the
+// repository is in: these have the files of others, and may be large.
+func Glob(folder, pattern string) ([]string, error) {
+	top := findTop(folder)
+
+	return nodefile.Root("").Glob(folder, pattern, func(searched string) error {
+		if searched != top && strings.HasPrefix(top, strings.TrimSuffix(searched, "/")+"/") {
+			return fmt.Errorf("it would search %s, which the repository %s is in", searched, top)
+		}
+		return nil
+	})
+}
+
+// findTop returns the folder of the repository, which has .git, that a folder is in, or that folder. It has no links.
+func findTop(folder string) string {
+	look, err := nodefile.Find(folder, nodefile.FollowAll)
+	if err != nil {
+		return folder
+	}
+	defer look.Close()
+
+	for top := look.Path(); top != "/"; top = filepath.Dir(top) {
+		if _, err := nodefile.Stat(filepath.Join(top, ".git")); err == nil {
+			return top
+		}
+	}
+
+	return look.Path()
 }
 
 // decoder finds the paths of the file.
@@ -190,7 +235,7 @@ func (d *decoder) join(path string) string {
 // would check nothing.
 func (d *decoder) expand(v schema.Value[[]string], hint string, list func(path string) []string) (out []string) {
 	for i, pattern := range v.V {
-		matches, err := filepath.Glob(d.join(pattern))
+		matches, err := Glob(d.folder, pattern)
 		var found []string
 		for _, path := range matches {
 			found = append(found, list(path)...)
@@ -201,11 +246,8 @@ func (d *decoder) expand(v schema.Value[[]string], hint string, list func(path s
 			if i < len(items) {
 				at = items[i].Range()
 			}
-			if facts, _ := filepath.Glob(filepath.Join(d.join(pattern), "*.json")); len(facts) > 0 {
-				hint = fmt.Sprintf(" This folder has files of facts: write %q.", strings.TrimSuffix(pattern, "/")+"/*.json")
-			}
 			d.Error(fault.Usage, at, fmt.Sprintf("Nothing is found at %q", pattern),
-				"The path is relative to the folder of this file.%s", hint)
+				"The path is relative to the folder of this file.%s", d.explain(pattern, err, hint))
 		}
 		for _, path := range found {
 			if !slices.Contains(out, path) {
@@ -215,6 +257,19 @@ func (d *decoder) expand(v schema.Value[[]string], hint string, list func(path s
 	}
 
 	return out
+}
+
+// explain returns why a glob matches nothing, and what to write.
+func (d *decoder) explain(pattern string, err error, hint string) string {
+	if err != nil {
+		return fmt.Sprintf(" It is not searched: %v. Write the names of folders in place of signs, as in "+
+			"machines/*.json.", err)
+	}
+	if facts, _ := Glob(d.folder, pattern+"/*.json"); len(facts) > 0 {
+		return fmt.Sprintf(" This folder has files of facts: write %q.", strings.TrimSuffix(pattern, "/")+"/*.json")
+	}
+
+	return hint
 }
 
 // listMachines returns a machine, or the recordings in a folder.

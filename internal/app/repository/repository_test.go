@@ -108,7 +108,9 @@ func TestMachines(t *testing.T) {
 	} {
 		text := "layers = [\"image\"]\nmachines = " + c.machines + "\n"
 		found, diags := Parse(filepath.Join(dir, Name), []byte(text))
-		got := strings.ReplaceAll(strings.Join(found.Machines, " "), dir+"/", "")
+		machines, more := found.Machines()
+		diags = append(diags, more...)
+		got := strings.ReplaceAll(strings.Join(machines, " "), dir+"/", "")
 		place := ""
 		for _, d := range diags {
 			place = fmt.Sprintf("%d:%d", d.Subject.Start.Line, d.Subject.Start.Column)
@@ -116,5 +118,54 @@ func TestMachines(t *testing.T) {
 		if got != c.want || place != c.place {
 			t.Errorf("machines = %s: got %s, %v at %q; want %s, an error at %q", c.machines, got, diags, place, c.want, c.place)
 		}
+	}
+}
+
+// No glob searches a folder that the repository is in; the repository is the folder with .git above the file, or that of
+// the file.
+func TestGlob(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"org/repo/.git/x", "org/repo/ring/.prelet.hcl", "org/repo/fleet/a.json", "org/bare/x.json",
+		"org/other/c.json"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/", filepath.Join(dir, "org/repo/ring/all")); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, c := range []struct{ folder, pattern, want string }{
+		{"org/repo/ring", "../fleet/*.json", "org/repo/fleet/a.json"},
+		{"org/repo/ring", "../*/*.json", "org/repo/fleet/a.json"},
+		{"org/repo/ring", "../../*/*.json", "would search " + dir + "/org,"},
+		{"org/repo/ring", "/*/*/*/*.json", "would search /,"},
+		{"org/repo/ring", "all/*/*", "would search /,"},
+		{"org/repo/ring", "*/*/*", "would search /,"},
+		{"org/bare", "*.json", "org/bare/x.json"},
+		{"org/bare", "../other/*.json", "org/other/c.json"},
+		{"org/bare", "../*/*.json", "would search " + dir + "/org,"},
+	} {
+		found, err := Glob(filepath.Join(dir, c.folder), c.pattern)
+		got := strings.ReplaceAll(strings.Join(found, " "), dir+"/", "")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
+			t.Errorf("%s in %s: got %q; want %q", c.pattern, c.folder, got, c.want)
+		}
+	}
+
+	name := filepath.Join(dir, "org/bare", Name)
+	found, diags := Parse(name, []byte("layers = [\".\"]\nmachines = [\"/*/*/*\"]\n"))
+	if diags.HasErrors() {
+		t.Errorf("machines that nobody uses: got %v; want no search and no error", diags)
+	}
+	if _, diags := found.Machines(); !strings.Contains(diags.Error(), "would search /, which the repository") {
+		t.Errorf("machines = /*/*/*: got %v; want an error", diags)
 	}
 }

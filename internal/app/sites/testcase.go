@@ -17,10 +17,12 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/rehearsal"
+	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
@@ -30,15 +32,17 @@ import (
 type testCase struct {
 	suite *suite
 	*testfile.Run
-	env     *app.Env // with a redactor of its own: a secret of one run must not change another
-	machine string   // the path of the hardware or the recording; "" where the pattern matches none
-	isOne   bool     // the run has no other machine
-	isAlike bool     // another machine of the run would have the same name of a snapshot
+	env         *app.Env // with a redactor of its own: a secret of one run must not change another
+	machine     string   // the path of the hardware or the recording; "" where the pattern matches none
+	notSearched error    // why no machine was searched for
+	isOne       bool     // the run has no other machine
+	isAlike     bool     // another machine of the run would have the same name of a snapshot
 }
 
 // expand returns the cases of a run: one for each machine; without a machine, a case that fails.
 func (s *suite) expand(r *testfile.Run) (out []testCase) {
-	for _, m := range findMachines(r) {
+	machines, err := findMachines(r)
+	for _, m := range machines {
 		out = append(out, testCase{
 			suite:   s,
 			Run:     r,
@@ -48,9 +52,9 @@ func (s *suite) expand(r *testfile.Run) (out []testCase) {
 	}
 	switch len(out) {
 	case 0:
-		return []testCase{{suite: s, Run: r, env: s.env}}
+		return []testCase{{suite: s, Run: r, env: s.env, notSearched: err}}
 	case 1:
-		out[0].isOne = !strings.ContainsAny(r.Machines.V, globSigns)
+		out[0].isOne = !nodefile.IsGlob(r.Machines.V)
 	}
 
 	count := map[string]int{}
@@ -64,21 +68,13 @@ func (s *suite) expand(r *testfile.Run) (out []testCase) {
 	return out
 }
 
-// globSigns are the characters that have a meaning in a glob.
-const globSigns = `*?[\`
-
-// quoteGlob takes the meaning from the signs of a glob.
-var quoteGlob = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`)
-
 // findMachines returns the paths that the pattern of a run matches, by name. Of a folder of recordings it returns
 // these.
-func findMachines(r *testfile.Run) (out []string) {
-	pattern := r.Machines.V
-	if !filepath.IsAbs(pattern) {
-		folder := quoteGlob.Replace(filepath.Dir(r.File.Name))
-		pattern = filepath.Join(folder, pattern)
+func findMachines(r *testfile.Run) (out []string, err error) {
+	matches, err := repository.Glob(filepath.Dir(r.File.Name), r.Machines.V)
+	if err != nil {
+		return nil, err
 	}
-	matches, _ := filepath.Glob(pattern) // testfile has checked the pattern
 	for _, m := range matches {
 		recordings, err := app.ListRecordings(m)
 		if !r.IsFrom || err != nil || recordings == nil {
@@ -87,7 +83,8 @@ func findMachines(r *testfile.Run) (out []string) {
 		}
 		out = append(out, recordings...)
 	}
-	return out
+
+	return out, nil
 }
 
 // run plans the site over the machine, and compares the plan with the expectations of the run.
@@ -102,12 +99,17 @@ func (c testCase) run(ctx context.Context) (out testfile.MachineResult) {
 	defer func() { out.Took = time.Since(start) }()
 
 	if c.machine == "" {
-		out.Failures = []testfile.Failure{{
+		failed := testfile.Failure{
 			Kind:    testfile.KindInput,
 			At:      c.Machines.Range,
 			Summary: "No machine matches",
 			Message: "The path is relative to the test file. A run over no machine would test nothing.",
-		}}
+		}
+		if c.notSearched != nil {
+			failed.Message = fmt.Sprintf("The path is not searched: %v. Write the names of folders in place of signs, as in "+
+				"../machines/*.json.", c.notSearched)
+		}
+		out.Failures = []testfile.Failure{failed}
 		return out
 	}
 

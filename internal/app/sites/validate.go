@@ -200,7 +200,9 @@ func (o ValidateOptions) listMachines() ([]string, error) {
 		return out, err
 	}
 
-	return append(o.Machines(), slices.DeleteFunc([]string{o.From, o.Hardware}, isEmpty)...), nil
+	out, err = o.Machines()
+
+	return append(out, slices.DeleteFunc([]string{o.From, o.Hardware}, isEmpty)...), err
 }
 
 func isEmpty(text string) bool { return text == "" }

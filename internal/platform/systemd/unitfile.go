@@ -476,28 +476,10 @@ func listNames(root nodefile.Root, dir string) []string {
 // Glob returns the files below a root that the path of an EnvironmentFile= means, as glob(3): those that match it, or
 // the path itself.
 func Glob(root nodefile.Root, file string) []string {
-	if !strings.ContainsAny(file, "*?[") {
+	if !nodefile.IsGlob(file) {
 		return []string{file}
 	}
-
-	found := []string{"/"}
-	for part := range strings.SplitSeq(strings.Trim(path.Clean(file), "/"), "/") {
-		var next []string
-		pattern := strings.ReplaceAll(part, "[!", "[^")
-		for _, dir := range found {
-			if !strings.ContainsAny(part, "*?[") {
-				next = append(next, path.Join(dir, part))
-				continue
-			}
-			for _, name := range slices.Sorted(slices.Values(listNames(root, dir))) {
-				isHidden := name[0] == '.' && part[0] != '.'
-				if ok, err := path.Match(pattern, name); ok && err == nil && !isHidden {
-					next = append(next, path.Join(dir, name))
-				}
-			}
-		}
-		found = next[:min(len(next), maxUnitNames)]
-	}
+	found, _ := root.Glob("/", file, nil) // what is found, up to a bound
 
 	return found
 }

@@ -44,7 +44,9 @@ func (s *Server) check(file string) {
 	case lang.IsTestFile(file):
 		s.publish(file, convert(d.text, s.checkTest(file, d.text)))
 	case isRepository(file):
-		_, diags := repository.Parse(file, []byte(d.text))
+		found, diags := repository.Parse(file, []byte(d.text))
+		_, more := found.Machines()
+		diags = append(diags, more...)
 		s.publish(file, convert(d.text, diags))
 		s.scheduleSites()
 	case lang.IsNative(file):

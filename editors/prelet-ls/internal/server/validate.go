@@ -83,7 +83,7 @@ func (r Request) run(kubelet string) (sites.Validated, error) {
 	found, diags := repository.Find(files, path.Dir(r.File))
 	if isOfSite := slices.Equal(found.Layers, r.Places); isOfSite && !diags.HasErrors() {
 		w.Repository = found
-		w.Repository.Machines = found.Machines[:min(len(found.Machines), maxMachines)]
+		w.Repository.MostMachines = maxMachines
 	}
 
 	return sites.Validate(env, sites.ValidateOptions{Where: w})

@@ -109,7 +109,7 @@ func decodeEdited(text []byte) (*world.Recording, error) {
 		err = checkFacts(out, text)
 	case !errors.Is(err, world.ErrNewer):
 		if at := value.CheckStrict(text, 0, reflect.TypeFor[world.Document]()); at != nil {
-			err = at
+			err = fmt.Errorf("not a recording: %w", at)
 		}
 	}
 	if err != nil {

@@ -2,7 +2,9 @@ package testfile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -10,10 +12,47 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
-// Compare returns how a plan differs from the expectations of the run, its snapshot aside.
-func (r *Run) Compare(p *boot.Plan) (out []Failure) {
+// Compare returns how a plan differs from the expectations of the run, its snapshot aside. The first failure names the
+// detectors without a reply, because that may be its cause.
+func (r *Run) Compare(p *boot.Plan) []Failure {
+	out := r.compare(p)
+	if silent := r.listSilent(p); len(out) > 0 && len(silent) > 0 {
+		advice := fmt.Sprintf("Detectors of the site without a reply here: %s. Give one in the run: detectors = { %s = "+
+			"{ facts = { … }, devices = [ … ] } }.", strings.Join(silent, ", "), silent[0])
+		out[0].Message = strings.TrimSpace(stages.Sentence(out[0].Message) + " " + advice)
+	}
+
+	return out
+}
+
+// listSilent returns the detectors that had no reply, of the machine or of the run, by name. A detector without a lock is
+// not asked.
+func (r *Run) listSilent(p *boot.Plan) []string {
+	if p.Tape == nil {
+		return nil
+	}
+	hasReply := map[string]bool{}
+	for _, e := range p.Tape.Entries() {
+		if lock, err := world.Lock.Request(e.Question); e.Kind == world.KindLock && err == nil {
+			hasReply[lock.Name] = hasReply[lock.Name] || false
+		}
+		if asked, err := world.Detector.Request(e.Question); e.Kind == world.KindDetector && err == nil {
+			hasReply[asked.Name] = e.Answer.Fault == nil
+		}
+	}
+	for name := range r.Detectors {
+		delete(hasReply, name)
+	}
+	maps.DeleteFunc(hasReply, func(_ string, has bool) bool { return has })
+
+	return slices.Sorted(maps.Keys(hasReply))
+}
+
+func (r *Run) compare(p *boot.Plan) (out []Failure) {
 	var errs hcl.Diagnostics
 	for _, d := range p.Diagnostics {
 		if d.Severity == hcl.DiagError {

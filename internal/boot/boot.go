@@ -243,7 +243,7 @@ func startRun(ctx context.Context, s *lang.Site, o RunInput, limits limit.Limits
 		answers = p.tape
 		locks = p.tape
 	}
-	p.eval = eval.New(ctx, s, answers).WithRedactor(o.Redact).Bounded()
+	p.eval = eval.New(ctx, s, answers).WithRedactor(o.Redact).WithOuterLimits()
 	if o.IsPartial {
 		p.eval = p.eval.Partial()
 	}

@@ -49,7 +49,7 @@ func check(s *lang.Site, locks detectors.Locks) (Checked, Findings) {
 		outputs[i.Addr()] = makeUnknownOutput(i, c.types[i.Addr()])
 	}
 	unknownNode := cty.UnknownVal(eval.NodeType())
-	blank := eval.New(context.Background(), s, nil).Bounded().With(outputs).WithNode(unknownNode)
+	blank := eval.New(context.Background(), s, nil).WithOuterLimits().With(outputs).WithNode(unknownNode)
 	_ = blank.Variables() // the prepare step reports its findings
 	diags := blank.References()
 	c.order = blank.Order()

@@ -117,7 +117,11 @@ func (r *Run) Apply(ctx context.Context, o ProposalInput) (isEnded bool) {
 	r.degrade(p)
 
 	a := attempt{Run: r, options: o}
-	r.askHolds(ctx, p, o.Redactor.String)
+	redact := strings.Clone // a plan that failed while its site was loaded has no redactor, and no message of the site
+	if o.Redactor != nil {
+		redact = o.Redactor.String
+	}
+	r.askHolds(ctx, p, redact)
 
 	var out activation.Outcome
 	var err error

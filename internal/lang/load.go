@@ -235,7 +235,7 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 				d.Detail = "Here the next block begins, and the brace that closes the map before it is missing."
 			}
 		case "Missing false expression in conditional":
-			d.Detail += " Write what holds otherwise: CONDITION ? VALUE : OTHER; null is no value."
+			d.Detail += " Write what holds otherwise: CONDITION ? VALUE : OTHER; null is not a value."
 		case "Missing newline after argument", "Missing attribute separator":
 			d.Detail += describeWord(line)
 		case "Invalid single-argument block definition":

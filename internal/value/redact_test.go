@@ -79,7 +79,7 @@ func TestRedactorForms(t *testing.T) {
 }
 
 // A text with the form of a bootstrap token is redacted although it was not registered, and no other text is.
-// TestRedactorWords: a secret that may be an ordinary word is hidden as a whole word, and is no part of others.
+// TestRedactorWords: a secret that may be an ordinary word is hidden as a whole word, and not inside of others.
 func TestRedactorWords(t *testing.T) {
 	for _, c := range []struct{ secret, text, want string }{
 		{"other", "password=other", "password=(sensitive)"},

@@ -52,7 +52,7 @@ type Eval struct {
 	trace       *trace
 	isRecord    bool // see Recorded
 	isPartial   bool // values may be unknown: in a check, or where some questions are not asked
-	isBounded   bool // see Bounded
+	isBounded   bool // see WithOuterLimits
 }
 
 // localValue is the value of a local.
@@ -97,9 +97,9 @@ func (e *Eval) Partial() *Eval {
 	return e
 }
 
-// Bounded returns e for a caller that bounds time and memory of all that it evaluates, as boot does for each step: e
-// counts no parts of expressions then, unless it traces them.
-func (e *Eval) Bounded() *Eval {
+// WithOuterLimits returns e for a caller that bounds time and memory of all that it evaluates, as boot does for each
+// step: e counts no parts of expressions then, unless it traces them.
+func (e *Eval) WithOuterLimits() *Eval {
 	e.isBounded = true
 	return e
 }

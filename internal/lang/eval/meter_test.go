@@ -35,7 +35,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 			"Scope":   func() (cty.Value, hcl.Diagnostics) { return e.Scope("").Value(schema.Spec{}, x) },
 			"Outside": func() (cty.Value, hcl.Diagnostics) { return e.Outside("a test", cty.DynamicVal, nil, nil).Value(x) },
 			"a trace, of a run that has limits": func() (cty.Value, hcl.Diagnostics) {
-				return e.Fork().Bounded().WithExpression("x.hcl", []byte(text)).Value(x, cty.NilVal)
+				return e.Fork().WithOuterLimits().WithExpression("x.hcl", []byte(text)).Value(x, cty.NilVal)
 			},
 		}
 		for way, value := range ways {

@@ -30,7 +30,7 @@ func (*NoAnswerError) Timeout() bool { return true }
 type call struct {
 	path  string // where it is; it changes while links and folders are followed
 	since time.Time
-	hangs bool // nobody waits for it any more
+	hangs bool // its caller has gone on
 }
 
 // calls are the unanswered reads of this process. They are state of the process as its threads are: a read of a path
@@ -65,7 +65,7 @@ func (c *calls) end(ended *call) {
 	delete(c.now, ended)
 }
 
-// leave notes that nobody waits for a call any more.
+// leave notes that the caller of a call has gone on.
 func (c *calls) leave(left *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -89,7 +89,7 @@ func TestHangingFolder(t *testing.T) {
 		t.Errorf("100 reads: got %s, want about one patience of %s", took, unanswered.patience)
 	}
 	if got := Waiting(0); len(got) > 0 {
-		t.Errorf("Waiting: got %q, want none: nobody waits any more", got)
+		t.Errorf("Waiting: got %q, want none: no caller waits any more", got)
 	}
 }
 

@@ -34,7 +34,7 @@ func clientRequest(t *testing.T, name, node, age, status string) string {
 	return fmt.Sprintf(
 		`{"metadata":{"name":%q,"creationTimestamp":%q},"spec":{"username":"system:bootstrap:abcdef","signerName":%q,`+
 			`"request":%q},"status":{%s}}`, name, servingNow.Add(-mustDuration(age)).UTC().Format(time.RFC3339),
-		kubelet.ClientSigner, base64.StdEncoding.EncodeToString(text), status)
+		ClientSigner, base64.StdEncoding.EncodeToString(text), status)
 }
 
 // TestClientRequest: a node that has not joined says what its own request waits for, by each response of the cluster.

@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe/cluster"
@@ -187,7 +186,7 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, name, why
 // describeJoin returns what the kubelet's request for a certificate waits for, as the cluster reports it to the token
 // with which the kubelet joins.
 func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name string) string {
-	const all = "kubectl get csr --field-selector spec.signerName=" + kubelet.ClientSigner
+	const all = "kubectl get csr --field-selector spec.signerName=" + ClientSigner
 	next := "journalctl -u kubelet shows why"
 	if _, err := os.Lstat(p.path(pendingKey)); err == nil {
 		next = "the kubelet has requested a certificate, and waits until its request is approved and signed: " +
@@ -203,7 +202,7 @@ func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name stri
 	}
 	defer c.CloseIdleConnections()
 	c.token = k.User.Token
-	resp, err := c.send(ctx, http.MethodGet, kubelet.RequestsPath(kubelet.ClientSigner), "", nil)
+	resp, err := c.send(ctx, http.MethodGet, RequestsPath(ClientSigner), "", nil)
 	switch {
 	case err != nil:
 		return next
@@ -214,7 +213,7 @@ func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name stri
 		return next
 	}
 
-	own, _, err := kubelet.ParseRequests(resp.body, kubelet.ClientSigner, name)
+	own, _, err := ParseRequests(resp.body, ClientSigner, name)
 	if err != nil || len(own) == 0 {
 		return next
 	}
@@ -223,7 +222,7 @@ func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name stri
 }
 
 // describeClientRequest returns the action that a request for the kubelet's client certificate requires.
-func (p Probe) describeClientRequest(r kubelet.CertificateRequest) string {
+func (p Probe) describeClientRequest(r CertificateRequest) string {
 	switch r.State {
 	case "signed":
 		return "request " + r.Name + " is signed, and the kubelet has not fetched it: journalctl -u kubelet shows why"

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/util/cert"
 
-	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // servingFile is the kubelet's own certificate for its API, with its key, in the folder of its certificates. Source:
@@ -31,12 +30,12 @@ func (p Probe) Serving(ctx context.Context, dir string) error {
 	}
 	defer c.CloseIdleConnections()
 
-	resp, err := c.send(ctx, http.MethodGet, kubelet.RequestsPath(kubelet.ServingSigner), "", nil)
+	resp, err := c.send(ctx, http.MethodGet, RequestsPath(ServingSigner), "", nil)
 	if err != nil {
 		return newUnclear("%s, and why is not known: %w", why, err)
 	}
 
-	const all = "kubectl get csr --field-selector spec.signerName=" + kubelet.ServingSigner
+	const all = "kubectl get csr --field-selector spec.signerName=" + ServingSigner
 	switch resp.code {
 	case http.StatusOK:
 	case http.StatusUnauthorized:
@@ -49,7 +48,7 @@ func (p Probe) Serving(ctx context.Context, dir string) error {
 		return newUnclear("%s, and why is not known: %s answered %d", why, c.server, resp.code)
 	}
 
-	own, isComplete, err := kubelet.ParseRequests(resp.body, kubelet.ServingSigner, c.name)
+	own, isComplete, err := ParseRequests(resp.body, ServingSigner, c.name)
 	if err != nil {
 		return newUnclear("%s, and why is not known: %s answered: %w", why, c.server, err)
 	}
@@ -67,7 +66,7 @@ func (p Probe) Serving(ctx context.Context, dir string) error {
 
 // describeRequest returns the action that the newest request requires; nil if it is signed: then the kubelet is about
 // to fetch the certificate.
-func (p Probe) describeRequest(why string, own []kubelet.CertificateRequest) error {
+func (p Probe) describeRequest(why string, own []CertificateRequest) error {
 	r := own[0]
 	switch r.State {
 	case "signed":

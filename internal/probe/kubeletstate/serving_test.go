@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/probe/joined"
 )
 
@@ -20,7 +19,7 @@ func request(name, user, age, status string) string {
 	created := servingNow.Add(-mustDuration(age)).UTC().Format(time.RFC3339)
 
 	return fmt.Sprintf(`{"metadata":{"name":%q,"creationTimestamp":%q},"spec":{"username":%q,"signerName":%q},"status":{%s}}`,
-		name, created, user, kubelet.ServingSigner, status)
+		name, created, user, ServingSigner, status)
 }
 
 // servingNow has no fraction of a second, as the times in the cluster.

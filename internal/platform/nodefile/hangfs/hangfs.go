@@ -11,7 +11,7 @@ import (
 
 // Mount mounts it on a new folder, until the test ends. It skips a test that may not mount.
 //
-// Nobody ever reads the kernel's first call, so each read of the folder, and of what is below it, waits. Such a wait
+// No server ever reads the kernel's first call, so each read of the folder, and of what is below it, waits. Such a wait
 // ends when its process is killed; it would not if a call had been read and not answered.
 func Mount(t testing.TB) (folder string) {
 	t.Helper()

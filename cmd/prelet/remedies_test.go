@@ -24,7 +24,7 @@ var remedies = []struct {
 	{`kubectl delete node`, "test/kube/testdata/nodes/renamed_twin.txtar", "! exec sh -c 'kubectl wait"},
 	{`rm /etc/kubernetes/kubelet.conf`, "test/kube/testdata/nodes/join_again.txtar", "rm /etc/kubernetes/kubelet.conf"},
 	{`remove /etc/kubernetes/kubelet.conf`, "test/kube/testdata/nodes/join_again.txtar", "err 'remove /etc/kubernetes"},
-	{`rm$`, "cmd/prelet/testdata/nodes/damaged_certificate.txtar", "out 'rm /var/lib/kubelet/pki/kubelet-client-current.pem"},
+	{`rm$`, "cmd/prelet/testdata/nodes/damaged_certificate.txtar", "out 'rm /var/lib/kubelet/pki/kubelet-client-"},
 	{`rm -r (/var/lib/prelet/aside)?$`, "cmd/prelet/testdata/scenarios/seal_lost.txtar", "rm -r"},
 	{`remove /var/lib/prelet$`, "cmd/prelet/testdata/nodes/state_lost.txtar", "node 0 rollback 0"},
 	{`rm $`, "cmd/prelet/testdata/scenarios/seal.txtar", "rm "},
@@ -36,9 +36,9 @@ var remedies = []struct {
 }
 
 // deletes matches a command that deletes.
-var deletes = regexp.MustCompile(`kubectl delete [a-z]+|\b(rm|remove) (-[rf]+ )?(/[^ ` + "`" + `",;]*)?$|` +
-	`\b(rm|remove) (-[rf]+ )?/[^ ` + "`" + `",;:]*|^rm$|\bseal --yes|--takeover|--accept-missing-variables|` +
-	`rollback --release|rollback 0`)
+var deletes = regexp.MustCompile(`kubectl delete [a-z]+|\brm (-[rf]+ )?$|^rm$|` +
+	`\b(rm|remove) (-[rf]+ )?/[^\s"` + "`" + `,;:]+|\bseal --yes|--takeover|` +
+	`--accept-missing-variables|rollback --release|rollback 0`)
 
 // onPages are commands of pages for a person that removes prelet itself, or works on a copy of the repository.
 var onPages = regexp.MustCompile(`rm (-rf?|/usr)|rm -rf (all|bin/try)`)

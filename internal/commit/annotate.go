@@ -49,14 +49,14 @@ func (r *Run) Annotation(
 	}, true
 }
 
-// mayAnnotate reports whether this process has reached a good verdict, or is a run outside of the boot. A boot without
-// a change sends nothing, because a whole fleet may boot at once.
+// mayAnnotate reports whether this process has reached a good verdict, is a run outside of the boot, or found that a hold
+// has begun or ended. Another boot without a change sends nothing, because a whole fleet may boot at once.
 func (r *Run) mayAnnotate(ctx context.Context, spec activation.Spec) bool {
 	verdict := r.Outcome.Verdict
 	if r.Outcome.InPlace != activation.Unchanged {
 		verdict = r.Outcome.InPlace
 	}
-	if verdict == activation.Good {
+	if verdict == activation.Good || r.held != nil || r.wereHoldsKnown {
 		return true
 	}
 	if !r.plans { // not a run
@@ -75,12 +75,15 @@ func (r *Run) isSitesPlan() bool {
 	return isComplete && r.Code == "" && r.Held == "" && r.Outcome.From == 0
 }
 
-// listReasons returns why a node is degraded. A held plan is a reason too.
+// listReasons returns why a node is degraded. A held plan and a held kubelet are reasons too.
 func listReasons(status report.Status) (out []annotation.Reason) {
 	all := status.Degraded
 	isHeld := func(r fault.Reason) bool { return r.Code == fault.Held }
 	if status.Held != nil && !slices.ContainsFunc(all, isHeld) {
 		all = append(all, fault.Reason{Code: fault.Held, Summary: status.Held.Why})
+	}
+	if status.Code == fault.KubeletHeld {
+		all = append([]fault.Reason{{Code: status.Code, Summary: status.Summary}}, all...)
 	}
 	for _, r := range all {
 		out = append(out, annotation.Reason{Code: string(r.Code), Summary: r.Summary})

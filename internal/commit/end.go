@@ -72,8 +72,9 @@ func (e *ending) decide() {
 		e.decideActivated()
 	}
 
-	if e.isKubeletHeld && e.Outcome.HeldBack != "" && (e.Code == "" || e.Code == fault.NoSite) {
-		e.Code = fault.KubeletHeld
+	isEnd := e.Code == "" || e.Code == fault.NoSite || e.Code == fault.NewerPrelet
+	if isEnd && e.isKubeletHeld && e.Outcome.HeldBack != "" {
+		e.Code = fault.KubeletHeld // which is tried again: else nothing would end the hold
 	}
 
 	if e.planHeld == "" {

@@ -123,6 +123,7 @@ func (r *Run) askHolds(ctx context.Context, p *boot.Plan, redact func(string) st
 	was := readHolds(r.Machine.StateDir)
 	all, areKnown := r.listHolds(p, was)
 	r.isHoldPlanned = areKnown
+	r.wereHoldsKnown = len(was) > 0
 	if len(all) == 0 && (!areKnown || len(was) == 0) {
 		return
 	}

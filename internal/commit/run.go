@@ -44,13 +44,14 @@ type Run struct {
 
 	Ended // at the end
 
-	plans         bool               // Begin was called
-	areHoldsAsked bool               // held is known
-	held          *fault.Fault       // why holds of the site keep the kubelet from starting; nil: none does
-	isHoldPlanned bool               // by the plan of this run
-	replans       int                // because a managed file changed meanwhile
-	mounts        []activation.Mount // at or above managed files
-	mountsUnknown bool               // systemd did not say
+	plans          bool               // Begin was called
+	areHoldsAsked  bool               // held is known
+	held           *fault.Fault       // why holds of the site keep the kubelet from starting; nil: none does
+	isHoldPlanned  bool               // by the plan of this run
+	wereHoldsKnown bool               // an earlier run found one to be true
+	replans        int                // because a managed file changed meanwhile
+	mounts         []activation.Mount // at or above managed files
+	mountsUnknown  bool               // systemd did not say
 }
 
 // Ended is how an entry ended.

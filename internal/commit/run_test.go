@@ -57,6 +57,10 @@ type bench struct {
 	looked  int    // how often it was
 	away    bool   // the API server does not answer
 
+	unjoined bool // the kubelet has no kubeconfig
+	hasRun   bool // prelet.service has ended in this boot
+	isBoot   bool // this is prelet.service at boot
+
 	onWrite func(op, path string) error // called before each operation of the store that changes anything; may be nil
 }
 
@@ -213,9 +217,21 @@ func unreachable() *boot.Plan {
 	}
 }
 
-func (b *bench) Look(context.Context, string) (activation.Unit, error)    { return b.kubelet, nil }
-func (b *bench) MayWait(context.Context, string) (bool, error)            { return true, nil }
-func (b *bench) Kubeconfig(ctx context.Context, _ string) error           { return ctx.Err() }
+func (b *bench) Look(_ context.Context, unit string) (activation.Unit, error) {
+	if b.hasRun && unit == activation.BootUnit {
+		return activation.Unit{Name: unit, Load: "loaded", Active: "active", Sub: "exited"}, nil
+	}
+
+	return b.kubelet, nil
+}
+func (b *bench) MayWait(context.Context, string) (bool, error) { return !b.isBoot, nil }
+func (b *bench) Kubeconfig(ctx context.Context, _ string) error {
+	if b.unjoined {
+		return errors.New("it has no kubeconfig")
+	}
+
+	return ctx.Err()
+}
 func (b *bench) Log(context.Context, string, time.Time) ([]string, error) { return nil, nil }
 func (b *bench) ChangedAgo([]string) (time.Duration, bool)                { return 0, false }
 func (b *bench) Expired() string                                          { return "" }

@@ -25,7 +25,7 @@ type RollbackOptions struct {
 type RolledBack struct {
 	FormatVersion int                `json:"format_version"`
 	Released      bool               `json:"released"`          // the pinned generation and held plans; that was all
-	IsRelease     bool               `json:"-"`                 // it was only a release; Released is false where nothing was held
+	WasHeld       bool               `json:"-"`                 // with Released: something was pinned or held
 	Generation    int                `json:"generation"`        // the new one
 	To            int                `json:"restores"`          // whose contents it has; 0: as before prelet
 	Verdict       activation.Verdict `json:"verdict,omitempty"` // good, pending, unknown; absent below a root
@@ -94,7 +94,7 @@ func release(ctx context.Context, e *app.Env, h *app.Host, store *generation.Sto
 		r.publish(ctx)
 	}
 
-	return RolledBack{FormatVersion: 1, Released: isHeld, IsRelease: true}, nil
+	return RolledBack{FormatVersion: 1, Released: true, WasHeld: isHeld}, nil
 }
 
 func rollbackNode(

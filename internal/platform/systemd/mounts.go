@@ -11,7 +11,7 @@ import (
 )
 
 // Mounts returns the mounts at or above some paths that systemd has a unit for, the highest first. It includes mounts
-// that were made by hand, and excludes the root.
+// that were made by hand, as long as they are there, and excludes the root.
 func (c *Conn) Mounts(ctx context.Context, paths []string) ([]Mount, error) {
 	places := listAncestors(paths)
 	if len(places) == 0 {
@@ -43,6 +43,9 @@ func (c *Conn) Mounts(ctx context.Context, paths []string) ([]Mount, error) {
 		if mount.LoadState != "loaded" && auto.LoadState != "loaded" {
 			continue // not a mount point, or masked
 		}
+		if auto.LoadState != "loaded" && mount.ActiveState == "inactive" && mount.JobId == 0 && c.isByHand(ctx, mount.Name) {
+			continue
+		}
 		mounts = append(mounts, Mount{
 			Path:   p,
 			Unit:   names[2*i],
@@ -54,6 +57,22 @@ func (c *Conn) Mounts(ctx context.Context, paths []string) ([]Mount, error) {
 
 	return mounts, nil
 }
+
+// isByHand reports whether a mount has no unit file, and none was made for it: a person made it, and has removed it, so
+// nothing mounts it again.
+func (c *Conn) isByHand(ctx context.Context, name string) bool {
+	properties, err := c.readProperties(ctx, name)
+	if err != nil {
+		return false
+	}
+	file, hasFile := properties["FragmentPath"].(string)
+	source, _ := properties["SourcePath"].(string)
+
+	return hasFile && file == "" && (source == "" || source == mountInfo)
+}
+
+// mountInfo is what systemd calls the source of a mount that it has found in the kernel's list.
+const mountInfo = "/proc/self/mountinfo"
 
 // isStarting reports whether a unit has a job that is not a stop.
 func isStarting(u sd.UnitStatus) bool {

@@ -331,11 +331,23 @@ func TestMounts(t *testing.T) {
 		{Name: `etc-my\x2dapp.mount`, LoadState: "loaded", ActiveState: "failed", JobId: 8, JobType: "stop"},
 		{Name: "etc.mount", LoadState: "masked", ActiveState: "inactive"},
 		{Name: "var-lib.mount", LoadState: "not-found", ActiveState: "inactive"},
+		{Name: "etc-hand.mount", LoadState: "loaded", ActiveState: "inactive"},
+		{Name: "etc-hand-on.mount", LoadState: "loaded", ActiveState: "active"},
+		{Name: "etc-list.mount", LoadState: "loaded", ActiveState: "inactive"},
+		{Name: "etc-fstab.mount", LoadState: "loaded", ActiveState: "inactive"},
+	}
+	p.units["etc-hand.mount"] = map[string]any{"FragmentPath": "", "SourcePath": ""}
+	p.units["etc-hand-on.mount"] = p.units["etc-hand.mount"]
+	p.units["etc-list.mount"] = map[string]any{"FragmentPath": "", "SourcePath": "/proc/self/mountinfo"}
+	p.units["etc-fstab.mount"] = map[string]any{
+		"FragmentPath": "/run/systemd/generator/etc-fstab.mount", "SourcePath": "/etc/fstab",
 	}
 
-	paths := []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes", "/etc/my-app/x"}
+	paths := []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes", "/etc/my-app/x", "/etc/hand/on", "/etc/list", "/etc/fstab"}
 	got, err := p.reach(t.Context()).Mounts(t.Context(), paths)
 	want := []Mount{
+		{Path: "/etc/fstab", Unit: "etc-fstab.mount", State: "inactive"},
+		{Path: "/etc/hand/on", Unit: "etc-hand-on.mount", State: "active", Active: true},
 		{Path: "/etc/kubernetes", Unit: "etc-kubernetes.mount", State: "inactive", Active: true},
 		{Path: "/etc/my-app", Unit: `etc-my\x2dapp.mount`, State: "failed"},
 		{Path: "/var", Unit: "var.mount", State: "active", Active: true},

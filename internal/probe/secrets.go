@@ -151,7 +151,7 @@ func DescribeSecret(text string) string {
 		return found[0].What
 	case value.HoldsToken(text):
 		return "a bootstrap token"
-	case cluster.HoldsCredentials([]byte(text)):
+	case HoldsKubeconfig(text):
 		return "a kubeconfig with credentials"
 	case passwordHash().MatchString(text):
 		return "hashes of passwords"
@@ -161,3 +161,6 @@ func DescribeSecret(text string) string {
 
 	return ""
 }
+
+// HoldsKubeconfig reports whether a text is a kubeconfig that contains a credential.
+func HoldsKubeconfig(text string) bool { return cluster.HoldsCredentials([]byte(text)) }

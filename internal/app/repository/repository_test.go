@@ -163,7 +163,7 @@ func TestGlob(t *testing.T) {
 	name := filepath.Join(dir, "org/bare", Name)
 	found, diags := Parse(name, []byte("layers = [\".\"]\nmachines = [\"/*/*/*\"]\n"))
 	if diags.HasErrors() {
-		t.Errorf("machines that nobody uses: got %v; want no search and no error", diags)
+		t.Errorf("machines that are not used: got %v; want no search and no error", diags)
 	}
 	if _, diags := found.Machines(); !strings.Contains(diags.Error(), "would search /, which the repository") {
 		t.Errorf("machines = /*/*/*: got %v; want an error", diags)

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -337,6 +338,24 @@ func TestByHand(t *testing.T) {
 				t.Errorf("Remove: got %v, %v; want nothing removed", done, err)
 			}
 		})
+	}
+}
+
+// A kubeconfig with a key or a token is found by what it is, by whatever name and wherever tools leave it; one without is
+// not.
+func TestKubeconfig(t *testing.T) {
+	const user = "apiVersion: v1\nkind: Config\nusers:\n- name: x\n  user: {%s}\n"
+	for _, place := range []string{"/root/admin.conf", "/root/k8s/prod", "/home/me/a.yaml", "/home/me/.kube/old/config",
+		"/tmp/config", "/var/tmp/x/config", "/config", "/etc/admin.conf", "/etc/agent/conf.d/cluster", "/opt/tool/config",
+		"/srv/kubeconfig", "/var/lib/agent/kube/config", "/usr/local/etc/kubeconfig"} {
+		for credential, want := range map[string]int{
+			`token: "x"`: 1, "client-key-data: eA==": 1, "password: x": 1, "client-key: /root/x.key": 0, "": 0,
+		} {
+			root := newImage(t, map[string]string{place: fmt.Sprintf(user, credential)})
+			if found := find(root).Leftovers; len(found) != want || want > 0 && found[0].Check != "secrets" {
+				t.Errorf("%s with %q: got %+v; want %d leftovers of secrets", place, credential, found, want)
+			}
+		}
 	}
 }
 

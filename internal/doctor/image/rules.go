@@ -54,6 +54,7 @@ func (o Subject) rules() (out []rule) {
 		"credential": o.describeCredential,
 		"hostname":   o.describeHostname,
 		"initiator":  describeInitiator,
+		"kubeconfig": describeKubeconfig,
 		"machine-id": describeMachineID,
 		"recording":  describeRecording,
 		"secret":     describeSecret,
@@ -135,6 +136,23 @@ func describeSecret(r rule, look *nodefile.Look) (string, error) {
 	text, err := readText(look)
 
 	return r.describeText(text), err
+}
+
+// maxKubeconfig is the size in bytes of the largest kubeconfig.
+const maxKubeconfig = 1 << 20
+
+// describeKubeconfig returns why a file must not be in an image: it is a kubeconfig with a credential, by its content,
+// since it may have any name.
+func describeKubeconfig(r rule, look *nodefile.Look) (string, error) {
+	if look.Stat.Size > maxKubeconfig {
+		return "", nil
+	}
+	text, err := readText(look)
+	if !probe.HoldsKubeconfig(text) {
+		return "", err
+	}
+
+	return strings.Replace(r.why, "%s", "a kubeconfig with credentials", 1), err
 }
 
 // describeText describes a text with a secret; "" if it has none.

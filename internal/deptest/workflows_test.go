@@ -57,9 +57,35 @@ func TestWorkflows(t *testing.T) {
 				t.Errorf("%s: got %s of version %d; want one that runs on Node.js 24: %d or later", file, found[1], major, least)
 			}
 		}
+		checkPullRequests(t, file, string(text))
 		isAction := filepath.Base(file) == "action.yml"
 		if !isAction && !strings.Contains(string(text), "\npermissions:\n") {
 			t.Errorf("%s has no permissions for all jobs; want them", file)
+		}
+	}
+}
+
+// ofRepository is the condition of a job that others' pull requests do not start.
+const ofRepository = "if: github.event_name == 'push' || github.event.pull_request.head.repo.full_name == github.repository"
+
+// checkPullRequests checks what the code of a pull request can do: no checkout leaves the token on the disk, and others'
+// code does not run as root.
+func checkPullRequests(t *testing.T, file, text string) {
+	t.Helper()
+	steps := strings.Split(text, "\n      - ")
+	for _, step := range steps {
+		isCheckout := strings.HasPrefix(step, "uses: actions/checkout@")
+		if isCheckout && !strings.Contains(step, "persist-credentials: false") {
+			t.Errorf("%s: got a checkout that keeps its credentials; want persist-credentials: false", file)
+		}
+	}
+	if !strings.Contains(text, "\n  pull_request:") {
+		return
+	}
+	_, jobs, _ := strings.Cut(text, "\njobs:")
+	for _, job := range regexp.MustCompile(`(?m)^  [\w-]+:$`).Split(jobs, -1) {
+		if strings.Contains(job, "sudo ") && !strings.Contains(job, ofRepository) {
+			t.Errorf("%s: got a job with sudo for each pull request; want %s", file, ofRepository)
 		}
 	}
 }

@@ -368,12 +368,13 @@ e2e-selinux: build packages ## boot a golden image with SELinux enforcing in QEM
 		$(AS_BUILT) test -count=1 -v -timeout 60m -run '^TestSELinux$$' .
 
 .PHONY: kubelet-agreement
-kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED= OLD=1
+kubelet-agreement: build ## compare plan with the real kubelet on N=100 random inputs of each kind, as root; SEED= OLD=1 UNITS=1
 	$(BUILD) -o bin/bench/ ./test/effective
 	test/kube/build.sh "$(KUBE_CACHE)"
 	$(if $(OLD),test/kube/build.sh "$(KUBE_CACHE)" old)
 	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) \
 		PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		PRELET_KUBE_AGREEMENT_KIND=$(if $(UNITS),unit) \
 		PRELET_KUBE_OLD=$(OLD) $(AS_BUILT) test -count=1 -v -timeout 90m -run '^TestAgreement$$' .
 
 .PHONY: kubelet-upgrades

@@ -50,6 +50,13 @@ func inputKinds() []inputKind {
 	}
 }
 
+// chosenKinds are the kinds of inputs of a run: all, or one.
+func chosenKinds() []inputKind {
+	only := os.Getenv(agreementKind)
+
+	return slices.DeleteFunc(inputKinds(), func(k inputKind) bool { return only != "" && k.name != only })
+}
+
 // inputData is testdata/agreement.yaml, which says what each part is.
 type inputData struct {
 	Values         map[string][]any    `json:"values"`
@@ -520,9 +527,31 @@ func (g *inputs) unit(i int) inputCase {
 		environment = "EnvironmentFile=-" + otherFile + "\n" + environment
 	}
 	text[unitDropIn] = unitText(environment, command)
+	if g.oneIn(3) {
+		g.respell(text)
+	}
 	c.Flags, c.Unit = nil, text
 
 	return c
+}
+
+// respell writes a unit in another way: a prefix before the program, a command line of several lines, one drop-in more
+// that resets it, and now and then one that systemd refuses.
+func (g *inputs) respell(text map[string]string) {
+	const start = "ExecStart="
+	at := strings.LastIndex(text[unitDropIn], start) + len(start)
+	before, line := text[unitDropIn][:at], pick(g, "", "", "-", "+", ":", "!!", "-:")+text[unitDropIn][at:]
+	switch g.IntN(5) {
+	case 0:
+		line = strings.ReplaceAll(line, " $", " \\\n  $")
+	case 1:
+		text[laterDropIn] = "[Service]\nExecStart=\nExecStart=" + line
+	case 2:
+		text[laterDropIn] = "[Service]\nEnvironmentFile=-/etc/nosuch.env\n"
+	case 3:
+		text[laterDropIn] = "[Service]\nExecStart=" + pick(g, "\nExecStart=", "") + line
+	}
+	text[unitDropIn] = before + line
 }
 
 var variables = regexp.MustCompile(`\$\{?\w+\}?`)

@@ -96,6 +96,8 @@ type inputData struct {
 	OddDropIns     []string         `json:"odd_drop_ins"`
 	UnitCommands   []string         `json:"unit_commands"`
 	OddWords       []string         `json:"odd_words"`
+	BadWords       []string         `json:"bad_words"`
+	BadFields      []map[string]any `json:"bad_fields"`
 	Excuses        []excuse         `json:"excuses"`
 }
 
@@ -490,6 +492,9 @@ func (g *inputs) oneOf(i int) inputCase {
 // unit has all flags in the unit of a vendor: in its command line, and in variables that Environment= or one of three
 // files sets. Some have an odd word, such as a flag without a value, at the end of a part.
 func (g *inputs) unit(i int) inputCase {
+	if i%4 == 0 {
+		return g.placed(i)
+	}
 	c := g.oneOf(i)
 	if g.oneIn(3) {
 		c = g.dropIn(i)
@@ -531,6 +536,52 @@ func (g *inputs) unit(i int) inputCase {
 		g.respell(text)
 	}
 	c.Flags, c.Unit = nil, text
+
+	return c
+}
+
+// placed has one bad value at a known place, in a file of the unit or of the configuration; the rest is right.
+func (g *inputs) placed(i int) inputCase {
+	c := g.valid(i)
+	command := "--v=2 $KUBELET_ARGS $KUBELET_EXTRA_ARGS"
+	bad, variable := pick(g, g.BadWords...), pick(g, "KUBELET_ARGS", "KUBELET_EXTRA_ARGS")
+	environment := "Environment=" + strconv.Quote(variable+"="+bad) + "\n"
+	text := map[string]string{}
+	find := func(file, part string) string {
+		before, _, _ := strings.Cut(text[file], part)
+		return fmt.Sprintf("%s:%d", file, 1+strings.Count(before, "\n"))
+	}
+
+	switch i / 4 % 7 {
+	case 0:
+		text[unitDropIn] = unitText(pick(g, "", "# a comment\n\n"), command+" "+bad)
+		c.Place = find(unitDropIn, bad)
+	case 1:
+		text[unitDropIn] = unitText("", command)
+		text[laterDropIn] = unitText("", pick(g, command+" ", command+" \\\n  ")+bad)
+		c.Place = find(laterDropIn, "ExecStart=/")
+	case 2:
+		text[unitDropIn] = unitText(environment, command)
+		c.Place = find(unitDropIn, bad)
+	case 3:
+		text[unitDropIn] = unitText("Environment="+variable+"=--v=3\n", command)
+		text[laterDropIn] = "[Service]\n" + environment
+		c.Place = find(laterDropIn, bad)
+	case 4:
+		c.Place = pick(g, flagsFile, kubeadmFile, otherFile)
+		text[c.Place] = fmt.Sprintf("%s=%q\n", variable, bad)
+		text[unitDropIn] = unitText("EnvironmentFile=-"+c.Place+"\n", command)
+	case 5:
+		text[unitDropIn] = unitText("", command+" --config-dir="+agreementFolder)
+		name := pick(g, g.DropInNames...)
+		c.DropIns = map[string]string{name: with(pick(g, g.BadFields...)).Config}
+		c.Place = agreementFolder + "/" + name
+	default:
+		text[unitDropIn] = unitText("", command)
+		c.Config = with(pick(g, g.BadFields...)).Config
+		c.Place = "site.hcl"
+	}
+	c.Unit = text
 
 	return c
 }

@@ -48,6 +48,8 @@ type inputCase struct {
 	// Unit has the ExecStart= and Environment= of the kubelet's unit, and the environment files that it reads, by path: all
 	// flags are there, and systemd starts the kubelet. nil: the flags are in the site, and given to the kubelet.
 	Unit map[string]string `json:"unit,omitempty"`
+	// Place is the file, or FILE:LINE, of its one bad value, which prelet must name; "" if it may have others, or none.
+	Place string `json:"place,omitempty"`
 }
 
 func (c inputCase) String() string {
@@ -73,6 +75,7 @@ type agreement struct {
 type verdict struct {
 	accepts   bool
 	said      string        // its errors
+	places    string        // what its errors have in JSON
 	byKubelet bool          // a kubelet's binary was asked, and has answered
 	files     []plannedFile // nil: prelet refuses it
 }
@@ -89,8 +92,10 @@ func modes(version string) map[string][]string {
 
 const kubeletProgram = "/usr/bin/kubelet"
 
-// counted are the results of the cases of a kind in a mode.
-type counted struct{ cases, refused, early, alarms, misses, earlyAlarms, earlyMisses, excused, unasked int }
+// counted are the results of the cases of a kind in a mode. placed are the refusals of values at known places.
+type counted struct {
+	cases, refused, early, alarms, misses, earlyAlarms, earlyMisses, excused, unasked, placed, misplaced int
+}
 
 func (c *counted) add(o counted) {
 	c.cases += o.cases
@@ -102,6 +107,8 @@ func (c *counted) add(o counted) {
 	c.earlyMisses += o.earlyMisses
 	c.excused += o.excused
 	c.unasked += o.unasked
+	c.placed += o.placed
+	c.misplaced += o.misplaced
 }
 
 // TestAgreement gives random inputs to the real kubelet and to `prelet plan`. By prelet's rules at most 0.3 % of the
@@ -164,6 +171,14 @@ func count(
 		c.unasked = 1
 	}
 
+	if r.Place != "" && !starts && !v.accepts {
+		c.placed = 1
+		if !strings.Contains(v.places, r.Place) {
+			c.misplaced = 1
+			t.Logf("%s: not at %s: %s\n  prelet: %s", mode, r.Place, r, v.places)
+		}
+	}
+
 	switch {
 	case v.accepts == starts:
 	case excuse != "":
@@ -203,6 +218,10 @@ func checkCounts(t *testing.T, mode string, byKind map[string]*counted) {
 	}
 	t.Logf("%-10s %-12s %6d %8d %6d %7d %7d %7d", mode, "all", all.cases, all.refused, all.early, all.alarms, all.misses,
 		all.excused)
+	t.Logf("%s: %d bad values at known places, %d misplaced", mode, all.placed, all.misplaced)
+	if 10*all.misplaced > all.placed {
+		t.Errorf("%s: got another place for %d of %d bad values; want at most 10 %%", mode, all.misplaced, all.placed)
+	}
 	if mode == "rules" {
 		return
 	}
@@ -510,7 +529,7 @@ func askPlan(n *Node, args []string) (v verdict, err error) {
 		v.said = last(done.Out+done.Err, 300)
 		return v, nil
 	}
-	v.said = p.errors()
+	v.said, v.places = p.errors(), p.places()
 	v.byKubelet = p.CheckedBy == kubeletProgram
 	if v.accepts {
 		v.files = p.Files

@@ -268,7 +268,14 @@ type plannedFiles struct {
 	Complete    bool
 	CheckedBy   string `json:"kubelet_checked_by"`
 	Files       []plannedFile
-	Diagnostics []struct{ Severity, Summary, Detail string }
+	Diagnostics []plannedDiagnostic
+}
+
+type plannedDiagnostic struct {
+	Severity, Summary, Detail string
+
+	Place any
+	Range any
 }
 
 type plannedFile struct{ Path, Action, Diff, SHA256 string }
@@ -282,6 +289,18 @@ func (p plannedFiles) errors() string {
 	}
 
 	return strings.Join(said, "\n  ")
+}
+
+// places returns what the errors have, with their places, as JSON.
+func (p plannedFiles) places() string {
+	text, err := json.Marshal(slices.DeleteFunc(slices.Clone(p.Diagnostics), func(d plannedDiagnostic) bool {
+		return d.Severity != "error"
+	}))
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+
+	return string(text)
 }
 
 // judgedMode is the begin of the counts of `prelet upgrade --kubelet`.

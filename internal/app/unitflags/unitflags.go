@@ -60,7 +60,29 @@ func (u KubeletUnit) CheckFlags() hcl.Diagnostics {
 			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
-	return judge.DiagnoseFlags(words, u.Kubelet)
+	return append(u.checkFiles(), judge.DiagnoseFlags(words, u.Kubelet)...)
+}
+
+// checkFiles reports an environment file without which systemd does not start the unit. Below another root it may come
+// while that machine boots.
+func (u KubeletUnit) checkFiles() hcl.Diagnostics {
+	unit, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
+	if err != nil {
+		return nil
+	}
+	file, place := unit.FindMissingFile(u.Root, u.Planned)
+	if file == "" {
+		return nil
+	}
+
+	report := origin.Error
+	if u.Root != "" {
+		report = origin.Warning
+	}
+
+	return hcl.Diagnostics{report(fault.Systemd, hcl.Range{}, "systemd would not start "+u.Name,
+		"%s does not exist, and EnvironmentFile= in %s needs it. Create it, or write EnvironmentFile=-%s there.",
+		file, place, file)}
 }
 
 // CheckDropIns checks the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,

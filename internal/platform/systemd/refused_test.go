@@ -41,6 +41,29 @@ func TestLiteralCommand(t *testing.T) {
 	}
 }
 
+// TestFindMissingFile checks which environment files must exist before the unit starts.
+func TestFindMissingFile(t *testing.T) {
+	for line, isMissing := range map[string]bool{
+		"/etc/nosuch": true, "-/etc/nosuch": false, "/etc/there": false, "/etc/planned": false, "/etc/gone": true,
+		"/run/nosuch": false, "/etc/%H": false, "/etc/no*": true, "/etc/the*": false, "/etc/%n": true,
+	} {
+		root := writeTree(t, map[string]string{
+			"etc/systemd/system/k.service":          "[Service]\nEnvironmentFile=/etc/first\nExecStart=/bin/a\n",
+			"etc/systemd/system/k.service.d/a.conf": "[Service]\nEnvironmentFile=\nEnvironmentFile=" + line + "\n",
+			"etc/there":                             "", "etc/gone": "",
+		})
+		planned := map[string][]byte{"/etc/planned": {}, "/etc/gone": nil}
+		u, err := systemd.ReadPlannedUnit(root, "k.service", planned)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, place := u.FindMissingFile(root, planned)
+		if want := "/etc/systemd/system/k.service.d/a.conf:3"; (file != "") != isMissing || isMissing && place != want {
+			t.Errorf("%s: got %q at %q; want that one is missing: %t, at %s", line, file, place, isMissing, want)
+		}
+	}
+}
+
 // TestRefusedUnits compares which random units the model refuses with `systemd-analyze verify`, where that exists:
 // prefixes, quotes, continued lines, commands with ;, specifiers, types, and drop-ins with and without a reset.
 func TestRefusedUnits(t *testing.T) {

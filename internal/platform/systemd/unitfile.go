@@ -307,6 +307,31 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 	return out
 }
 
+// FindMissingFile returns the first EnvironmentFile= that must exist and does not, with its place; "" for none. What is
+// below /run, or has a name that is known when the unit starts, may come until then.
+func (u UnitFile) FindMissingFile(root nodefile.Root, planned map[string][]byte) (file, place string) {
+	exists := func(file string) bool {
+		if text, isPlanned := planned[file]; isPlanned {
+			return text != nil
+		}
+		look, err := root.Look(file, nodefile.FollowAll)
+		if err == nil {
+			look.Close()
+		}
+
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	for _, line := range u.Settings["EnvironmentFile"] {
+		file, isOptional := strings.CutPrefix(u.expandSpecifiers(line.Value), "-")
+		mayCome := strings.Contains(file, AtStart) || strings.HasPrefix(file, "/run/") || !path.IsAbs(file)
+		if !isOptional && !mayCome && !slices.ContainsFunc(Glob(root, file), exists) {
+			return file, line.Place()
+		}
+	}
+
+	return "", ""
+}
+
 // cutPrefix cuts the special characters before the program of a command line: systemd.service(5), "Special executable
 // prefixes". Each may be there once, and one of + ! !!.
 func cutPrefix(word string) (prefix, program string) {

@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -121,7 +122,22 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 		return Verdict{}, err
 	}
 
-	return readVerdict(strings.Split(names.Replace(string(out.kept)), "\n"))
+	v, err := readVerdict(strings.Split(names.Replace(string(out.kept)), "\n"))
+	if v.Accepted && d.lacksLock() {
+		return Verdict{Refusal: dryRunEnd}, nil
+	}
+
+	return v, err
+}
+
+// lacksLock reports whether the kubelet itself ends as its dry run does.
+func (d DryRun) lacksLock() bool {
+	flags := kubelet.FlagsOf(d.Words)
+	ends, _ := flags.Lookup("exit-on-lock-contention")
+	file, _ := flags.Lookup("lock-file")
+	isOn, _ := strconv.ParseBool(ends)
+
+	return isOn && file == "" && !flags.MayHave("lock-file")
 }
 
 // folderPrefix begins the name of each private folder. It is removed by this name, which no other program may have.

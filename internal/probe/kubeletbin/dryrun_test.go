@@ -118,6 +118,24 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// TestDryRunWithLock checks that a kubelet which ends as a dry run does is refused, and one with a lock is not.
+func TestDryRunWithLock(t *testing.T) {
+	script := "echo '" + klog + `"` + dryRunEnd + `"' >&2; exit 1`
+	for words, want := range map[string]bool{
+		"--exit-on-lock-contention":                         false,
+		"--exit-on-lock-contention --lock-file=":            false,
+		"--exit-on-lock-contention --lock-file=/run/k.lock": true,
+		"--exit-on-lock-contention=false":                   true,
+		"--exit_on_lock_contention --lock_file /run/k.lock": true,
+		"--v=2": true,
+	} {
+		v, _, err := dryRun(t, script, strings.Fields(words)...)
+		if err != nil || v.Accepted != want || !want && v.Refusal != dryRunEnd {
+			t.Errorf("%s: got %+v, %v; want accepted %t", words, v, err, want)
+		}
+	}
+}
+
 // TestDryRunLeavesNoProcess: what a kubelet starts ends with the dry run.
 func TestDryRunLeavesNoProcess(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")

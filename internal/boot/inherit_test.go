@@ -148,6 +148,35 @@ func TestInheritedFlags(t *testing.T) {
 		{name: "flags of a file that the unit does not use", own: "--network-plugin=cni", flags: `flags = { max-pods = "many" }`,
 			world: unit(`{"words":["/usr/bin/kubelet","$ARGS"],"files":["/etc/v.env"],"read":{"/etc/v.env":{"ARGS":"--v=2"}}}`),
 			want:  "exit 0\nwarning conflict\nThe kubelet does not get these flags\n!would not start"},
+		{name: "a kubeconfig that is missing, in a file of a vendor",
+			world: unit(`{"words":["/usr/bin/kubelet","$ARGS"],"files":["/etc/v.env"],"read":{"/etc/v.env":{"ARGS":"--kubeconfig=/nosuch"}}}`) +
+				`exists /nosuch => {"value":{"exists":false}}` + "\n",
+			want: "exit 30\ninvalid kubeconfig: stat /nosuch\nset by /etc/v.env"},
+		{name: "a kubeconfig that the kubelet will make",
+			world: unit(`{"words":["/usr/bin/kubelet","--bootstrap-kubeconfig=/b","$ARGS"],"files":["/etc/v.env"],"read":{"/etc/v.env":{"ARGS":"--kubeconfig=/nosuch"}}}`) +
+				`exists /nosuch => {"value":{"exists":false}}` + "\n",
+			want: "exit 0\n!invalid kubeconfig"},
+		{name: "a configuration of credential providers that the kubelet cannot read, in a file of a vendor",
+			world: unit(`{"words":["/usr/bin/kubelet","--image-credential-provider-bin-dir=/opt/bin","$ARGS"],"files":["/etc/v.env"],`+
+				`"read":{"/etc/v.env":{"ARGS":"--image-credential-provider-config=/etc/v.json"}}}`) +
+				`exists /opt/bin => {"value":{"exists":true}}` + "\n" +
+				`exists providers => {"value":{"exists":true,"refused":"error decoding config \"/etc/v.json\": it is not YAML"}}` + "\n" +
+				`exists /etc/v.json => {"value":{"exists":true}}` + "\n",
+			want: "exit 30\nit is not YAML\nset by /etc/v.env"},
+		{name: "a credential plugin that is missing, of a unit's file",
+			world: unit(`{"words":["/usr/bin/kubelet","--image-credential-provider-bin-dir=/opt/bin","--image-credential-provider-config=/etc/v.json"]}`) +
+				`exists providers => {"value":{"exists":true,"providers":["ecr"]}}` + "\n" +
+				`exists /opt/bin/ecr => {"value":{"exists":false}}` + "\n" +
+				`exists => {"value":{"exists":true}}` + "\n",
+			want: "exit 30\ndid not exist: /opt/bin/ecr\nset by the kubelet's unit"},
+		{name: "a manager's state, and a folder of drop-ins in a file of a vendor",
+			world: unit(`{"words":["/usr/bin/kubelet","$ARGS","$KUBELET_EXTRA_ARGS"],"files":["/etc/v.env","/etc/default/kubelet"],`+
+				`"read":{"/etc/v.env":{"ARGS":"--config-dir=/etc/k.d"}}}`) +
+				`drop-ins /etc/k.d => {"value":{"paths":["/etc/k.d/1.conf"]}}` + "\n" +
+				original("/etc/k.d/1.conf", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: '0'\n") +
+				`exists => {"value":{"exists":true}}` + "\n" +
+				`target cpu_manager_state => {"value":{"exists":true,"mode":384,"sha256":"00","text":"{\"policyName\":\"none\"}"}}` + "\n",
+			want: "exit 0\n--config-dir=/etc/k.d of /etc/v.env\ndelete /var/lib/kubelet/cpu_manager_state"},
 		{name: "an empty folder of drop-ins", world: unit(`{"words":["/usr/bin/kubelet","--config-dir=","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"]}`) +
 			`drop-ins => {"value":{"paths":["/etc/nsswitch.conf"]}}` + "\n",
 			want: "exit 0\n--config-dir= of \n!nsswitch"},

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -119,6 +120,9 @@ func checkExists(r world.ExistsReq) (world.ExistsAns, error) {
 	if r.Program {
 		out.Refused = refuseProgram(r.Path)
 	}
+	if r.Providers && out.Exists {
+		out.Providers, out.Refused = readProviders(r.Path)
+	}
 	to, err := filepath.EvalSymlinks(r.Path)
 	if err == nil && to != filepath.Clean(r.Path) {
 		out.Target = to
@@ -149,6 +153,39 @@ func refuseProgram(file string) string {
 	}
 
 	return ""
+}
+
+// readProviders returns the names of the plugins in a file of image credential providers, or in those of a folder, and
+// why the kubelet cannot read them: pkg/credentialprovider/plugin/config.go, readCredentialProviderConfig.
+func readProviders(place string) (names []string, refused string) {
+	root := nodefile.Root("")
+	files := []string{place}
+	if info, err := os.Stat(place); err == nil && info.IsDir() {
+		files = nil
+		inFolder, _ := root.Names(place, maxDropIns)
+		for _, name := range slices.Sorted(slices.Values(inFolder)) {
+			if kubelet.IsCredentialProviderFile(name) {
+				files = append(files, path.Join(place, name))
+			}
+		}
+		if len(files) == 0 {
+			return nil, fmt.Sprintf("no configuration files found in directory %q", place)
+		}
+	}
+
+	for _, file := range files {
+		text, f := root.Text(file)
+		if f != nil { // the kubelet may read what prelet does not
+			continue
+		}
+		found, err := kubelet.ReadCredentialProviders(text)
+		if err != nil {
+			return nil, fmt.Sprintf("error decoding config %q: %s", file, err)
+		}
+		names = append(names, found...)
+	}
+
+	return names, ""
 }
 
 const maxDropIns = 4096 // files of one folder

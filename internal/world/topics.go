@@ -232,14 +232,19 @@ type DryRunAns struct {
 type ExistsReq struct {
 	Path    string `json:"path"`
 	Program bool   `json:"program,omitempty"`
+	// Providers: the path is the configuration of image credential providers, a file or a folder.
+	Providers bool `json:"providers,omitempty"`
 }
 
 // ExistsAns reports whether it does.
 type ExistsAns struct {
 	Exists bool   `json:"exists"`
 	Target string `json:"target,omitempty"` // the target of links; "" if the path is the file itself
-	// Refused is why a program cannot be executed; "" if it can, or if the question was not asked.
+	// Refused is why a program cannot be executed, or a configuration of providers not be read; "" if it can, or if the
+	// question was not asked.
 	Refused string `json:"refused,omitempty"`
+	// Providers are the names of the plugins in a configuration of providers, of which a recording has nothing else.
+	Providers []string `json:"providers,omitempty"`
 }
 
 // DropInsReq asks which files of a folder the kubelet merges into its configuration. Dir is absolute. In a recording

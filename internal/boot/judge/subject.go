@@ -44,7 +44,7 @@ func (j checker) makeSubject(ctx context.Context) rules.Subject {
 		s.Dir = path.Dir(f.Path)
 	}
 
-	s.Plugins = j.listPlugins()
+	s.Plugins, s.PluginsRefused = j.listPlugins(ctx)
 	s.CheckFile = func(cert, key string) (string, bool) {
 		return j.refuseServing(ctx, cert, key)
 	}
@@ -81,21 +81,37 @@ func isRuntimeConfig(f node.File) bool {
 	return f.Kind == node.Regular && slices.Contains(folders, path.Dir(f.Path))
 }
 
-// listPlugins returns the names of the plugins in the planned configuration of image credential providers: the file of
-// the flag, or the files of its folder that the kubelet reads.
-func (j checker) listPlugins() (names []string) {
-	place, ok := node.FindPath(j.Node.Flags, "image-credential-provider-config")
+// listPlugins returns the names of the plugins in the configuration of image credential providers, planned or on the
+// disk: the file of the flag, or the files of its folder that the kubelet reads. refused is why the kubelet does not.
+func (j checker) listPlugins(ctx context.Context) (names []string, refused string) {
+	flag, _ := j.flags.Lookup(rules.ProvidersFlag)
+	place, ok := kubelet.FlagPath(flag)
 	if !ok {
-		return nil
-	}
-	for _, f := range j.Node.Files {
-		isRead := slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(f.Path))
-		if f.Kind == node.Regular && (f.Path == place || path.Dir(f.Path) == place && isRead) {
-			names = append(names, kubelet.ListCredentialProviders(f.Text.Template())...)
-		}
+		return nil, ""
 	}
 
-	return names
+	isPlanned := false
+	for _, f := range j.Node.Files {
+		isInFolder := path.Dir(f.Path) == place && kubelet.IsCredentialProviderFile(f.Path)
+		if f.Kind != node.Regular || f.Path != place && !isInFolder {
+			continue
+		}
+		isPlanned = true
+		found, err := kubelet.ReadCredentialProviders(f.Text.Template())
+		if err != nil {
+			return nil, fmt.Sprintf("error decoding config %q: %s", f.Path, err)
+		}
+		names = append(names, found...)
+	}
+	if isPlanned {
+		return names, ""
+	}
+	a, isKnown := ask(ctx, j, world.Exists, world.ExistsReq{Path: place, Providers: true})
+	if !isKnown {
+		return nil, ""
+	}
+
+	return a.Providers, a.Refused
 }
 
 // lookUpProgram looks up a program that the kubelet executes: a planned file, or one of the disk.

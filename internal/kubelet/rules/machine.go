@@ -123,6 +123,9 @@ func orZero[T any](p *T) T {
 
 const pluginFolderFlag = "image-credential-provider-bin-dir"
 
+// ProvidersFlag is the flag for the configuration of image credential providers.
+const ProvidersFlag = "image-credential-provider-config"
+
 func areOffline(v value) bool {
 	reserved, err := kubelet.ParseCPUSet(v.text())
 	online := cpuset.New(v.Machine.CPUs...)
@@ -416,6 +419,10 @@ func (c *checker) hasSignedCertificate() bool {
 // reportPlugins reports plugins that the kubelet does not find. Its own messages do not contain their paths.
 func reportPlugins(c *checker) {
 	folder := c.given[pluginFolderFlag]
+	if c.PluginsRefused != "" && folder != "" {
+		c.report("--"+ProvidersFlag, "correct the file, or remove both flags", "%s", c.PluginsRefused)
+		return
+	}
 	if !path.IsAbs(folder) || c.Machine.LookUpProgram == nil || c.isMissing(folder) {
 		return
 	}

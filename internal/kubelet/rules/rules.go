@@ -97,8 +97,10 @@ type Subject struct {
 	// CheckFile returns why the kubelet would reject a file of CAs or, if key is not empty, a certificate with that
 	// key; "" if it would not. isKnown is false for a missing file. A nil function knows nothing.
 	CheckFile func(cert, key string) (why string, isKnown bool)
-	// Plugins are the names in the planned configuration of image credential providers.
-	Plugins []string
+	// Plugins are the names in the configuration of image credential providers; PluginsRefused is why the kubelet cannot
+	// read it.
+	Plugins        []string
+	PluginsRefused string
 }
 
 // Flag is one flag of the command line, its name without dashes.

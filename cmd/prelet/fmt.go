@@ -77,7 +77,11 @@ as an editor needs it. A text with a syntax error writes nothing there.`,
 func (a *cli) showFormatted(f sites.FormattedFile, flags formatFlags) {
 	switch {
 	case f.Diagnostics != nil:
-		shown := &lang.Site{Sources: map[string][]byte{f.Path: f.Source}}
+		text := f.Source
+		if lang.IsVarsFile(f.Path) {
+			text = lang.HideValues(text, nil)
+		}
+		shown := &lang.Site{Sources: map[string][]byte{f.Path: text}}
 		a.printDiagnostics(shown, f.Diagnostics)
 	case flags.diff:
 		_ = printer.FileDiff(a.stdout, f.Path, f.Source, f.Text)

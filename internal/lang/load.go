@@ -149,6 +149,8 @@ func (l *loader) load(files []world.SiteFile) []*hclsyntax.Body {
 
 // parseFiles returns the bodies of site files and of vars files, and keeps the templates and the data.
 func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.Body) {
+	var unread []string // vars files
+
 	for _, f := range files {
 		src := []byte(f.Text)
 		l.site.Sources[f.Name] = src
@@ -169,15 +171,25 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 			continue
 		}
 
-		body, diags := ParseBlocks(f.Name, src)
+		parse := ParseBlocks
+		if IsVarsFile(f.Name) {
+			parse = parseNative // an expression is checked where its variable is known: it may be a secret
+		}
+		body, diags := parse(f.Name, src)
 		l.Report(diags...)
-		switch {
+		switch isVars := IsVarsFile(f.Name); {
+		case body == nil && isVars:
+			unread = append(unread, f.Name)
 		case body == nil:
-		case IsVarsFile(f.Name):
+		case isVars:
 			vars = append(vars, body)
 		default:
 			bodies = append(bodies, body)
 		}
+	}
+
+	for _, name := range unread {
+		l.site.Sources[name] = HideValues(l.site.Sources[name], declaredIn(bodies))
 	}
 
 	return bodies, vars
@@ -340,7 +352,11 @@ func describeHeredoc(src []byte, d *hcl.Diagnostic) {
 			word := strings.TrimLeft(strings.TrimSpace(string(t.Bytes)), "<-")
 			d.Subject = &t.Range
 			d.Summary = "A heredoc without an end"
-			d.Detail = fmt.Sprintf("It ends at a line with only %s, and there is none behind this place.", word)
+			shown := word
+			if IsVarsFile(d.Subject.Filename) { // it may be a secret
+				shown = "the word behind <<"
+			}
+			d.Detail = fmt.Sprintf("It ends at a line with only %s, and there is none behind this place.", shown)
 			number := t.Range.Start.Line
 			for line := range strings.Lines(string(src[t.Range.End.Byte:])) {
 				number++

@@ -203,3 +203,65 @@ override {
 		t.Error("got other hidden text, want only the secret hidden")
 	}
 }
+
+// TestSecretsInVarsFiles: a line of a vars file may have the value of a sensitive variable also where prelet cannot know
+// that: its name is not right, or the file cannot be read. Nothing that is shown has it, in any form.
+func TestSecretsInVarsFiles(t *testing.T) {
+	const word = "c4nary"
+	for form, want := range map[string]string{
+		"pw = \"c4nary\"\n":                           "pw = ****",
+		"pww = \"c4nary\"\n":                          "pww = ****",
+		"pww = \"x\" # c4nary\n":                      "pww = ****",
+		"pw = \"x\" # c4nary":                         "pw = ****",
+		"pww = <<EOT\nc4nary\nEOT\n":                  "pww = ****",
+		"pww = c4nary(c4nary.c4nary)\n":               "pww = ****",
+		"pww = { c4nary = 1, c4nary = 2 }\n":          "pww = ****",
+		"pw = \"x\"\npw = \"c4nary\"\n":               "pw = ***\npw = ****",
+		"pw = \"c4nary\n":                             "pw = ****",
+		"pw = c4nary\"\n":                             "pw = ****",
+		"pw = 'c4nary'\n":                             "pw = ****",
+		"pw = \"\\c4nary\"\n":                         "pw = ****",
+		"pw = \"${c4nary\"\n":                         "pw = ****",
+		"pw = c4nary x\n":                             "pw = ****",
+		"pw = <<EOT\nc4nary=c4nary\n":                 "pw = ****",
+		"pw = <<c4nary\nx\n":                          "pw = ****",
+		"pw = << EOT\nc4nary=c4nary\nEOT\n":           "pw = ****",
+		"pw = [\"x\"\n  \"c4nary\"]\n":                "",
+		"pw: c4nary\n":                                "pw: ****",
+		"pw: \"c4nary\"\n":                            "pw: ****",
+		"- pw: c4nary\n":                              "****",
+		"{ \"pw\": \"c4nary\" }\n":                    "****",
+		"{\n  \"pw\": \"c4nary\"\n}\n":                "*\n  \"pw\": ****",
+		"\"pw\" = \"c4nary\"\n":                       "\"pw\" = ****",
+		"export pw=c4nary\n":                          "export pw=****",
+		"export pw=\"c4nary\"\n":                      "export pw=****",
+		"PW=c4nary x\n":                               "****",
+		"pw c4nary\n":                                 "****",
+		"pw = \"c4nary\" \xff\n":                      "pw = ****",
+		"pw = \"c4nary\x00\"\n":                       "pw = ****",
+		"\ufeffpw = \"c4nary\"\n":                     "****",
+		"pw { value = \"c4nary\" }\n":                 "pw ****",
+		"pw {\n  value = \"c4nary\"\n}\n":             "pw *\n",
+		"pw \"c4nary\" {}\n":                          "pw ****",
+		"variable \"pw\" { default = \"c4nary\" }\n":  "variable ****",
+		"a = \"x\"; pw = \"c4nary\"\n":                "a = ****",
+		"pw = " + strings.Repeat("[", 200) + "c4nary": "pw = ****",
+	} {
+		s, diags := Parse([]world.SiteFile{
+			{Name: "a.hcl", Text: "variable \"pw\" { sensitive = true }\nvariable \"a\" {}\n"},
+			{Name: "b.prelet.vars", Text: form},
+		}, LoadOptions{})
+		if !diags.HasErrors() {
+			t.Errorf("%q: got no error, want one", form)
+		}
+		if text := string(s.Sources["b.prelet.vars"]); strings.Contains(text, word) || !strings.HasPrefix(text, want) {
+			t.Errorf("%q: shown as %q; want it without the secret, from %q", form, text, want)
+		}
+		if text := string(HideValues([]byte(form), nil)); strings.Contains(text, word) || len(text) != len(form) {
+			t.Errorf("%q: without names shown as %q; want all of it hidden", form, text)
+		}
+		if text := show(diags); strings.Contains(text, word) {
+			t.Errorf("%q: got %s; want messages without the secret", form, text)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -164,6 +166,7 @@ func (l *loader) addValues(files []*hclsyntax.Body) {
 
 	for _, body := range files {
 		for _, x := range body.Blocks {
+			l.hideLine(x.TypeRange.Filename, x.TypeRange.End.Byte+1, x.Range().End.Byte)
 			l.Error(
 				fault.UnknownBlock,
 				x.TypeRange,
@@ -207,6 +210,7 @@ func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
 
 	switch {
 	case v == nil:
+		l.hideLine(a.SrcRange.Filename, a.Expr.Range().Start.Byte, a.SrcRange.End.Byte)
 		known := slices.Collect(maps.Keys(l.site.Variables))
 		l.Error(
 			fault.VariableUnknown,
@@ -217,7 +221,7 @@ func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
 			a.Name,
 		)
 	case v.Sensitive:
-		l.hide(a.Expr.Range())
+		l.hideLine(a.SrcRange.Filename, a.Expr.Range().Start.Byte, a.SrcRange.End.Byte)
 		l.Error(
 			fault.Sensitive,
 			a.NameRange,
@@ -234,11 +238,60 @@ func (l *loader) checkVarsLine(a *hclsyntax.Attribute) bool {
 				"a *.hcl file.",
 		)
 	default:
-		l.checkConvertible(a.Expr, v, "value")
+		diags := checkExpression(a.Expr)
+		l.Report(diags...)
+		if !diags.HasErrors() {
+			l.checkConvertible(a.Expr, v, "value")
+		}
+
 		return true
 	}
 
 	return false
+}
+
+// hideLine hides what may be a secret, and what follows it in its last line.
+func (l *loader) hideLine(file string, start, end int) {
+	src := l.site.Sources[file]
+	if n := bytes.IndexByte(src[end:], '\n'); n >= 0 {
+		end += n
+	} else {
+		end = len(src)
+	}
+	l.hide(hcl.Range{Filename: file, Start: hcl.Pos{Byte: start}, End: hcl.Pos{Byte: end}})
+}
+
+// beforeValue matches what is before the value in a line of a vars file, also as other languages write it.
+var beforeValue = lazy.Regexp(`^[ \t]*(?:export[ \t]+)?["']?([A-Za-z_][\w-]*)["']?[ \t]*[=:][ \t]*`)
+
+// HideValues returns the text of a vars file that cannot be read, as diagnostics may show it: each of its lines may have
+// a secret. Of a line only the name of a known variable stays, because another word may be a part of a secret.
+func HideValues(src []byte, known []string) []byte {
+	out := slices.Clone(src)
+	start := 0
+	for line := range bytes.Lines(src) {
+		from := start
+		if m := beforeValue().FindSubmatch(line); m != nil && slices.Contains(known, string(m[1])) {
+			from += len(m[0])
+		}
+		start += len(line)
+		value.Blank(out, from, start)
+	}
+
+	return out
+}
+
+// declaredIn returns the names of the variables that files of a site declare.
+func declaredIn(bodies []*hclsyntax.Body) (names []string) {
+	for _, body := range bodies {
+		for _, x := range body.Blocks {
+			if x.Type == schema.VariableBlock.Type && len(x.Labels) > 0 {
+				names = append(names, x.Labels[0])
+			}
+		}
+	}
+
+	return names
 }
 
 // GivenText is the text of a value in a vars file of the command line.

@@ -37,6 +37,14 @@ func refuseArguments(c *cobra.Command, args []string) error {
 		return nil
 	}
 
+	for _, name := range []string{"var", "set"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed {
+			if given := strings.Trim(f.Value.String(), "[]"); given != "" && !strings.ContainsAny(given, "=,") {
+				return fault.Usage.Errorf("--%s needs a name and a value; did you mean --%s %s=%s?",
+					name, name, given, args[0])
+			}
+		}
+	}
 	for _, f := range []struct{ flag, suffix string }{
 		{"html", ".html"}, {"from", ".prelet"}, {"from", ".prelet.gz"}, {"from", ".tar.gz"}, {"config", ""},
 	} {

@@ -103,7 +103,7 @@ func slips() []slip {
 			site:  "locals {\n  a = [for g in stage.detect-hw.node.gpus : g.numa]\n}\n" + label(`"${min(local.a)}"`),
 			place: "a.hcl:12:49", phrase: "number required", next: dots},
 		{name: "a name for a number", site: label(`stage.detect-hw.node.nics["ens1f0"].driver`),
-			place: "a.hcl:9:67", phrase: "A list has numbers, not names", next: `where(LIST, { name = "NAME" })[0]`},
+			place: "a.hcl:9:67", phrase: "A list has numbers, not names", next: `where(LIST, { interface = "NAME" })[0]`},
 		{name: "a path of Terraform", site: file("path = \"/etc/motd\"\n    content = \"${path.module}\""),
 			place: "a.hcl:12:18", phrase: `Unknown name "path"`, next: "templatefile(NAME, VARS)"},
 		{name: "a default of a shell", site: file("path = \"/etc/motd\"\n    content = \"${HOME:-/root}\""),

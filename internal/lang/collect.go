@@ -155,8 +155,11 @@ func (l *loader) checkLabels(x *hclsyntax.Block, b schema.Block) bool {
 	if len(x.Labels) == len(b.Labels) {
 		return true
 	}
-	l.Error(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type),
-		"Write %s.", b.Usage())
+	usage := b.Usage()
+	if x.Type == schema.OverrideBlock.Type && len(x.Labels) == 2 {
+		usage = fmt.Sprintf("override { stage %q %q { … } }, with what changes in that stage", x.Labels[0], x.Labels[1])
+	}
+	l.Error(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type), "Write %s.", usage)
 
 	return false
 }

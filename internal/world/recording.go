@@ -162,14 +162,14 @@ func Decompress(r io.Reader) ([]byte, error) {
 
 // DecodeText reads the text of a recording.
 func DecodeText(text []byte) (*Recording, error) {
+	if err := RecordingBounds.Check(text); err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
 	var compact bytes.Buffer // the text is indented, and read several times
 	if json.Compact(&compact, text) != nil {
 		return nil, checkFormat(text)
 	}
 	text = compact.Bytes()
-	if err := RecordingBounds.Check(text); err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
-	}
 	d, err := parse(text)
 	if err != nil {
 		return nil, err

@@ -104,10 +104,10 @@ func ReadRecording(path string) (*world.Recording, error) {
 // type, with their places.
 func decodeEdited(text []byte) (*world.Recording, error) {
 	out, err := world.DecodeText(text)
-	switch {
+	switch isBounded := world.RecordingBounds.Check(text) == nil; {
 	case err == nil:
 		err = checkFacts(out, text)
-	case !errors.Is(err, world.ErrNewer):
+	case isBounded && !errors.Is(err, world.ErrNewer):
 		if at := value.CheckStrict(text, 0, reflect.TypeFor[world.Document]()); at != nil {
 			err = fmt.Errorf("not a recording: %w", at)
 		}

@@ -1,12 +1,11 @@
 package fleet
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -44,13 +43,8 @@ func Decode(text []byte) (*FleetEffect, error) {
 	}
 
 	var r FleetEffect
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil {
-		return nil, fault.RecordingInvalid.Errorf("%s", world.ExplainJSON(err))
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, fault.RecordingInvalid.Errorf("there is more text after the partial result")
+	if err := value.DecodeStrict(text, &r); err != nil {
+		return nil, fault.RecordingInvalid.Errorf("%s", err)
 	}
 	if s := r.Shard; s == nil || s.Index < 0 || s.Index >= s.Of {
 		return nil, fault.RecordingInvalid.Errorf("it is not of a shard; run `prelet plan --shard I/N -o json`")

@@ -1,8 +1,8 @@
 package testfile
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
@@ -200,20 +199,19 @@ func (d *decoder) decodeObjects(r *Run, v schema.Value[cty.Value]) {
 	}
 }
 
-// textMap returns a map of texts. Numbers and booleans become texts; null is none.
+// textMap returns a map of texts, as strictly as the API server does; null is an empty one.
 func textMap(v cty.Value) (map[string]string, error) {
 	if v.IsNull() {
 		return map[string]string{}, nil
 	}
-	converted, err := convert.Convert(v, cty.Map(cty.String))
-	if err != nil {
+	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
 		return nil, fmt.Errorf("this is %s", schema.Article(v.Type()))
 	}
 
 	out := map[string]string{}
-	for key, text := range converted.AsValueMap() {
+	for key, text := range v.AsValueMap() {
 		if !value.IsText(text) {
-			return nil, fmt.Errorf("%s is not a text", key)
+			return nil, fmt.Errorf("%s is %s, write it in double quotes", key, schema.Article(text.Type()))
 		}
 		out[key] = text.AsString()
 	}
@@ -288,7 +286,7 @@ func decodeDetector(v cty.Value) (out Detector, why string) {
 
 	reply, err := decodeReply(fields)
 	if err != nil {
-		return out, fmt.Sprintf("It does not have the form of a reply: %s.", strings.TrimPrefix(err.Error(), "json: "))
+		return out, fmt.Sprintf("It does not have the form of a reply: %s.", err)
 	}
 	out.Reply = reply
 
@@ -315,9 +313,11 @@ func decodeReply(fields map[string]cty.Value) (world.DetectorAns, error) {
 	if err != nil {
 		return reply, err
 	}
-	from := json.NewDecoder(bytes.NewReader(text))
-	from.DisallowUnknownFields()
-	err = from.Decode(&reply)
+	err = value.DecodeStrict(text, &reply)
+	var at *value.PlaceError // of a text that the file does not have
+	if errors.As(err, &at) {
+		err = errors.New(strings.TrimRight(at.Why+". "+at.Next, ". "))
+	}
 
 	return reply, err
 }

@@ -144,7 +144,8 @@ type configMapFile struct {
 func decodeConfigMap(text []byte) (cm configMap, err error) {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return cm, errors.New(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", " "), "yaml: "))
+		why := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", " "), "yaml: ")
+		return cm, errors.New("not a ConfigMap: " + why)
 	}
 	var head struct {
 		Kind any `json:"kind"`

@@ -1,12 +1,12 @@
 package app
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // DetectorHost returns the host that runs detectors for a command and reads their locks.
@@ -29,7 +29,7 @@ func (e *Env) DetectorHost(w Where) *detector.Host {
 		places = lang.DefaultLayers(w.Root)
 	}
 	for _, c := range slices.Backward(places) { // the latest layer has precedence
-		if st, err := os.Stat(c); err == nil && !st.IsDir() {
+		if st, err := nodefile.Stat(c); err == nil && !st.IsDir() {
 			c = filepath.Dir(c)
 		}
 		o.SiteLocks = append(o.SiteLocks, filepath.Join(c, lang.LockFile))

@@ -185,7 +185,7 @@ func (w *Where) Check() error {
 		return err
 	}
 	for _, path := range w.Config { // links in it are checked when they are read
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := nodefile.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			next := ""
 			if strings.Contains(path, ",") {
 				next = "; give the flag for each: --config A --config B"

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -70,7 +69,7 @@ func checkCounter(stateDir string, counter uint64) *hcl.Diagnostic {
 	name := filepath.Join(stateDir, counterFile)
 	text, err := nodefile.ReadFile(name, nodefile.Max)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, found := os.Lstat(name); found != nil {
+		if _, found := nodefile.Lstat(name); found != nil {
 			return nil
 		}
 		err = errors.New("it is a link that leads nowhere")

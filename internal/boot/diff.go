@@ -116,6 +116,15 @@ func diff(n node.Node, previous *identity.Previous, o Observed) (Changed, Findin
 	return out, found
 }
 
+// codeOfUnread returns the code of a managed file that cannot be read, and so not be written.
+func codeOfUnread(failure *fault.Fault) fault.Code {
+	if failure.Code == fault.NoAnswer {
+		return fault.NoAnswer
+	}
+
+	return fault.CannotWrite
+}
+
 // reportDeclared reports the declared files that could not be read, and secrets that other users can read.
 func reportDeclared(o Observed) (found Findings) {
 	for _, s := range o.files {
@@ -123,7 +132,7 @@ func reportDeclared(o Observed) (found Findings) {
 		at := f.FindDeclaration()
 		switch {
 		case s.failure != nil:
-			failed := s.failure.Raise(fault.CannotWrite, "Cannot read "+f.Path)
+			failed := s.failure.Raise(codeOfUnread(s.failure), "Cannot read "+f.Path)
 			found.Report(stages.Diagnose(at, failed))
 		case a.Exists && a.Dir && f.Kind == node.Regular:
 			found.Error(fault.CannotWrite, at, f.Path+" is a folder on this node",
@@ -146,7 +155,7 @@ func reportDeclared(o Observed) (found Findings) {
 
 	for _, s := range o.removed {
 		if s.failure != nil { // of a previous identity: if it stayed, two machines would have one identity
-			failed := s.failure.Raise(fault.CannotWrite, "Cannot remove "+s.File.Path)
+			failed := s.failure.Raise(codeOfUnread(s.failure), "Cannot remove "+s.File.Path)
 			found.Report(stages.Diagnose(hcl.Range{}, failed))
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/plugins/contract"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // checker is the program with the conformance kit, in the folder of prelet-detect. A boot never starts it.
@@ -90,7 +92,7 @@ func findEnvProgram(args []string) string {
 
 		for _, dir := range []string{"/usr/bin", "/bin"} { // the detector's PATH
 			p := filepath.Join(dir, name)
-			if _, err := os.Stat(p); err == nil {
+			if _, err := nodefile.Stat(p); err == nil {
 				return p
 			}
 		}

@@ -93,7 +93,7 @@ func findHelper() string {
 }
 
 func exists(path string) bool {
-	_, err := os.Stat(path)
+	_, err := nodefile.Stat(path)
 
 	return err == nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -230,7 +229,7 @@ func encodeLock(v any) ([]byte, error) {
 func (h *Host) Installed() []string {
 	names := map[string]bool{}
 	for dir, suffix := range map[string]string{Programs: "", Fragments: ".json"} {
-		entries, _ := os.ReadDir(h.path(dir))
+		entries, _ := nodefile.ReadDir(h.path(dir))
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), suffix)
 			if contract.IsDetectorName(name) {
@@ -284,7 +283,7 @@ func (h *Host) CheckSiteLocks() (refused []error) {
 		}
 		for _, l := range locks {
 			_, err := checkLock(file, l)
-			if _, missing := os.Stat(h.Program(l)); err == nil && (h.o.Elsewhere || missing != nil) {
+			if _, missing := nodefile.Stat(h.Program(l)); err == nil && (h.o.Elsewhere || missing != nil) {
 				err = CheckNodePath(l.Path)
 				if err != nil {
 					err = fmt.Errorf("%s: lock of %s: %w", file, l.Name, err)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -36,7 +37,7 @@ func checkTree(tree string) error {
 
 	need := os.FileMode(0o005)
 	for at := tree; ; at = filepath.Dir(at) {
-		st, err := os.Stat(at)
+		st, err := nodefile.Stat(at)
 		if err != nil {
 			return err
 		}

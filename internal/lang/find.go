@@ -443,13 +443,16 @@ func (f *finder) refuse(name, summary, detail string, args ...any) {
 }
 
 func cannotRead(name string, err error) *hcl.Diagnostic {
-	next := "Check that it exists and that this user may read it."
-	if errors.Is(err, fs.ErrPermission) {
+	code, next := fault.FileRefused, "Check that it exists and that this user may read it."
+	switch {
+	case errors.As(err, new(*nodefile.NoAnswerError)):
+		code, next = fault.NoAnswer, "Make its server answer, or unmount it: umount -l, with the mount that findmnt lists."
+	case errors.Is(err, fs.ErrPermission):
 		next = "This user may not read it: run as root, or give --config a copy."
 	}
 
 	return origin.Error(
-		fault.FileRefused,
+		code,
 		fileRange(name),
 		"Cannot read "+name,
 		"%s. %s",

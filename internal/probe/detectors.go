@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -109,7 +109,7 @@ func (l *Live) askDetectors(
 	name string,
 	q world.Question,
 ) world.Answer {
-	info, err := os.Stat(l.o.Hardware)
+	info, err := nodefile.Stat(l.o.Hardware)
 	isFile := l.o.Hardware != "" && (err != nil || !info.IsDir())
 
 	why := ""

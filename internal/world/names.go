@@ -29,6 +29,7 @@ func names() []name {
 		{"unusable", fault.HardwareFailed, []Kind{KindHardware}},
 		{"unusable", fault.DetectorFailed, []Kind{KindLock, KindDetector}},
 		{"unusable", fault.FileUnusable, nil},
+		{"no-answer", fault.NoAnswer, nil}, // of a file system
 		{"wrong-file", fault.WrongType, []Kind{KindTrust, KindObject}},
 	}
 }

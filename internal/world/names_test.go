@@ -45,7 +45,9 @@ func TestKinds(t *testing.T) {
 func TestNames(t *testing.T) {
 	for _, kind := range Kinds() {
 		var codes []fault.Code
-		for _, text := range []string{"absent", "denied", "unreachable", "untrusted", "unusable", "unread", "credential"} {
+		for _, text := range []string{
+			"absent", "denied", "unreachable", "untrusted", "unusable", "unread", "credential", "no-answer",
+		} {
 			code, ok := codeOf(text, kind)
 			if !ok {
 				t.Errorf("%s: got no code for %q, want one: recordings have this name", kind, text)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/condition"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/probe/joined"
 )
 
@@ -76,7 +76,7 @@ func (r *nodeRun) beginConditions(ctx context.Context) (wait func()) {
 
 // hasKubeconfig reports whether a kubelet has begun to join on this disk.
 func hasKubeconfig(h *app.Host) bool {
-	_, err := os.Lstat(filepath.Join("/", h.Root, joined.Conf))
+	_, err := nodefile.Lstat(filepath.Join("/", h.Root, joined.Conf))
 
 	return err == nil
 }

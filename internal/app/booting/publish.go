@@ -335,7 +335,7 @@ func (r *nodeRun) describeForLogin() string {
 func (r *nodeRun) describeKubelet(ctx context.Context) error {
 	h, unit := r.host, r.UnitName()
 	dropIn := filepath.Join(filepath.Dir(h.RunDir), "systemd/system.control", unit+".d", "50-Description.conf")
-	_, err := os.Lstat(dropIn)
+	_, err := nodefile.Lstat(dropIn)
 	isShut := h.Gate().IsShut()
 	if !isShut && err != nil {
 		return nil

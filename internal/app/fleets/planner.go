@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -164,7 +163,7 @@ func (p *fleetPlanner) planAll(
 // planListed plans one recording of a folder, unless the folder has it twice.
 func (p *fleetPlanner) planListed(ctx context.Context, source string) (planning.Planned, []fleet.Effect) {
 	plain, isPacked := strings.CutSuffix(source, ".gz")
-	if _, err := os.Lstat(plain); isPacked && err == nil {
+	if _, err := nodefile.Lstat(plain); isPacked && err == nil {
 		err := fault.RecordingInvalid.Errorf("--from %s: the folder also has %s; remove one of them",
 			source, filepath.Base(plain))
 		return p.refuseRecording(source, err)
@@ -344,7 +343,7 @@ func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
 
 // isMissing reports whether a path cannot be found.
 func isMissing(path string) bool {
-	_, err := os.Lstat(path)
+	_, err := nodefile.Lstat(path)
 
 	return err != nil
 }

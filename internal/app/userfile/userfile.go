@@ -78,7 +78,7 @@ func ReadInput(path string, limit int64) ([]byte, error) {
 // a symbolic link, or a file that is not regular, which might never end. A link to /dev/null masks a file of a later
 // folder: it is empty.
 func ReadSite(path string, limit int64) (src []byte, why string, err error) {
-	st, err := os.Lstat(path)
+	st, err := nodefile.Lstat(path)
 	if err != nil {
 		return nil, "", err
 	}
@@ -146,7 +146,7 @@ func replaceNamed(path string, mode os.FileMode, write func(io.Writer) error) er
 // followNamed returns the file that a path names: behind a link, as shells follow it, the regular file at its end. The
 // open files of a process, such as /dev/stdout, are not files that can be replaced.
 func followNamed(path string) (string, error) {
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := nodefile.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return path, nil
 	}
 	if leadsToProc(path) {

@@ -125,6 +125,9 @@ func newStore(o StoreConfig) (*Store, error) {
 	if !filepath.IsAbs(o.Dir) || o.Dir == "/" {
 		return nil, reportMisuse("open", o.Dir, "the state folder is not an absolute path")
 	}
+	if _, err := nodefile.Stat(o.Dir); errors.As(err, new(*nodefile.NoAnswerError)) {
+		return nil, wrap(fault.NoAnswer, "open", o.Dir, err)
+	}
 	if err := checkInside(o.Root, o.Dir); err != nil {
 		return nil, err
 	}

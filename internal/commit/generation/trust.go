@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // The folder with a state that was set aside, and the document about it.
@@ -65,7 +66,7 @@ func (s *Store) FindAside() *Aside {
 		return s.hidden
 	}
 	at := s.dir.name(asideName)
-	if _, err := os.Lstat(at); err != nil {
+	if _, err := nodefile.Lstat(at); err != nil {
 		return nil
 	}
 

@@ -168,8 +168,19 @@ func (n *notRecorded) Error() string { return "this recording does not contain "
 
 // fileError returns why a file cannot be read, with its name once.
 func fileError(path string, a world.Answer) error {
-	return fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
+	err := fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
+	if a.Code() == fault.NoAnswer {
+		return &noAnswer{err}
+	}
+
+	return err
 }
+
+// noAnswer is the error of a file on a file system that does not answer.
+type noAnswer struct{ error }
+
+// IsUncaught implements value.Uncaught: a boot is tried again, and does not go on with another value.
+func (*noAnswer) IsUncaught() bool { return true }
 
 // MissingCredential is the error of credential() for a credential that does not exist or cannot be used.
 type MissingCredential struct {

@@ -313,6 +313,7 @@ func explainCall(d *hcl.Diagnostic, call hclsyntax.FunctionCallDiagExtra) {
 
 	var missing *MissingCredential
 	var unread *notRecorded
+	var hangs *noAnswer
 	var panicked function.PanicError
 	switch err := call.FunctionCallError(); {
 	case errors.As(err, &missing):
@@ -321,6 +322,9 @@ func explainCall(d *hcl.Diagnostic, call hclsyntax.FunctionCallDiagExtra) {
 	case errors.As(err, &unread):
 		refused := origin.NotRead(hcl.Range{}, unread.what)
 		d.Summary, d.Detail, d.Extra = refused.Summary, refused.Detail, refused.Extra
+	case errors.As(err, &hangs):
+		d.Summary, d.Detail = "A file system does not answer", hangs.Error()
+		d.Extra = origin.Extra{Code: fault.NoAnswer}
 	case errors.As(err, &panicked): // cty's text has the stack
 		d.Detail = fmt.Sprintf("%s() failed unexpectedly (%v). Please report this.", name, panicked.Value)
 	}

@@ -44,11 +44,11 @@ func Of(root string) Hashes {
 // IsTransient reports whether /etc/machine-id is only of this boot: systemd has bound /run/machine-id over it, because
 // it could not write the file (machine-id(5)).
 func IsTransient(root string) bool {
-	id, err := os.Stat(filepath.Join("/", root, "etc/machine-id"))
+	id, err := nodefile.Stat(filepath.Join("/", root, "etc/machine-id"))
 	if err != nil {
 		return false
 	}
-	transient, err := os.Stat(filepath.Join("/", root, "run/machine-id"))
+	transient, err := nodefile.Stat(filepath.Join("/", root, "run/machine-id"))
 
 	return err == nil && os.SameFile(id, transient)
 }
@@ -56,7 +56,7 @@ func IsTransient(root string) bool {
 // isContainer reports whether the machine is a container, according to its systemd. The product uuid there is the
 // host's, so all containers of a host have it.
 func isContainer(root string) bool {
-	_, err := os.Stat(filepath.Join("/", root, "run/systemd/container"))
+	_, err := nodefile.Stat(filepath.Join("/", root, "run/systemd/container"))
 
 	return err == nil
 }

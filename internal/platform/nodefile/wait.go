@@ -107,6 +107,11 @@ func Stat(path string) (fs.FileInfo, error) {
 	return Within(path, func() (fs.FileInfo, error) { return os.Stat(path) })
 }
 
+// Lstat is os.Lstat, within Patience.
+func Lstat(path string) (fs.FileInfo, error) {
+	return Within(path, func() (fs.FileInfo, error) { return os.Lstat(path) })
+}
+
 // ReadDir is os.ReadDir, within Patience.
 func ReadDir(path string) ([]fs.DirEntry, error) {
 	return Within(path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) })

@@ -133,7 +133,7 @@ func (c Credentials) Names() ([]string, error) {
 	case c.folder == "":
 		return nil, nil
 	}
-	entries, err := os.ReadDir(c.folder)
+	entries, err := nodefile.ReadDir(c.folder)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}

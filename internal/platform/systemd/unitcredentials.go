@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -268,7 +267,7 @@ func (u *unitCredentials) names() ([]string, error) {
 // listStored returns the names of the credentials in stores that match.
 func (u *unitCredentials) listStored(stores []string, matches func(name string) bool) (out []string) {
 	for _, dir := range stores {
-		entries, _ := os.ReadDir(filepath.Join("/", u.root, dir)) // a store that is missing or closed has none
+		entries, _ := nodefile.ReadDir(filepath.Join("/", u.root, dir)) // a store that is missing or closed has none
 		for _, entry := range entries {
 			if matches(entry.Name()) && value.CheckCredentialName(entry.Name()) == nil {
 				out = append(out, entry.Name())

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // Tree is a machine as files: the root of this one, or a recorded one. Names are relative and slash-separated
@@ -31,7 +33,7 @@ type Opened interface {
 
 // ReadTree opens a recorded machine: the root of a tree.
 func ReadTree(name string) (Opened, error) {
-	st, err := os.Stat(name)
+	st, err := nodefile.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("open recorded hardware: %w", err)
 	}

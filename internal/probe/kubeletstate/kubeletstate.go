@@ -188,7 +188,7 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, name, why
 func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name string) string {
 	const all = "kubectl get csr --field-selector spec.signerName=" + ClientSigner
 	next := "journalctl -u kubelet shows why"
-	if _, err := os.Lstat(p.path(pendingKey)); err == nil {
+	if _, err := nodefile.Lstat(p.path(pendingKey)); err == nil {
 		next = "the kubelet has requested a certificate, and waits until its request is approved and signed: " +
 			all + " shows it, kubectl certificate approve NAME approves it, and journalctl -u kubelet has more"
 	}

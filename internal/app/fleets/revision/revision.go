@@ -232,7 +232,7 @@ func (g *Files) git(
 		why := cmp.Or(strings.TrimSpace(stderr.String()), err.Error())
 		path := "no such file or folder, and as a revision of git: "
 		beside := filepath.Join("..", g.argument) // the folder of another ring, named from within one
-		if _, err := os.Lstat(beside); err == nil {
+		if _, err := nodefile.Lstat(beside); err == nil {
 			path = fmt.Sprintf("no such file or folder; did you mean --against %s? As a revision of git: ", beside)
 		}
 		if g.isMarked() {

@@ -9,13 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts it on a new folder, until the test ends. It skips a test that may not mount.
-//
-// No server ever reads the kernel's first call, so each read of the folder, and of what is below it, waits. Such a wait
-// ends when its process is killed; it would not if a call had been read and not answered.
+// Mount is MountOn for a new folder.
 func Mount(t testing.TB) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
+	MountOn(t, folder)
+
+	return folder
+}
+
+// MountOn mounts it on a folder, until the test ends. It skips a test that may not mount.
+//
+// No server ever reads the kernel's first call, so each read of the folder, and of what is below it, waits. Such a wait
+// ends when its process is killed; it would not if a call had been read and not answered.
+func MountOn(t testing.TB, folder string) {
+	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)
@@ -32,6 +40,4 @@ func Mount(t testing.TB) (folder string) {
 			t.Error(err)
 		}
 	})
-
-	return folder
 }

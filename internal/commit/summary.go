@@ -121,8 +121,9 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 	}
 }
 
-// reportDrift reports which managed files of others than the kubelet differ, where the Node object, or the configuration that the kubelet has logged, differs from the plan,
-// that the Node is another machine's, and why the kubelet has no certificate for its API.
+// reportDrift reports which managed files were edited, where the Node object, or the configuration that the kubelet has
+// logged, differs from the plan, that the Node is another machine's, and why the kubelet has no certificate for its
+// API.
 func reportDrift(rep *report.Reporter, checks []activation.CheckResult) {
 	if len(checks) > 0 {
 		rep.ClearNotes(fault.NodeDrift)
@@ -139,7 +140,7 @@ func reportDrift(rep *report.Reporter, checks []activation.CheckResult) {
 				rep.Degrade(fault.OtherMachine, c.Message)
 			}
 		case c.State != activation.Drift:
-		case c.Name == activation.FilesCheck:
+		case c.Name == activation.FilesCheck, c.Name == activation.OtherFilesCheck:
 			rep.Degrade(fault.Drift, c.Message)
 		case c.Name == activation.ConfigCheck:
 			rep.Note(fault.ConfigDrift, c.Message)

@@ -60,8 +60,10 @@ const Drift = "drift"
 // Names of checks.
 const (
 	unitCheck = "unit" // of the state of the kubelet's unit
-	// FilesCheck is the check of the managed files that do not decide about the kubelet. It is never part of a verdict.
-	FilesCheck = "other files"
+	// FilesCheck is the check of the managed files that the kubelet reads, OtherFilesCheck of the others. Edited files
+	// are never the reason of a verdict.
+	FilesCheck      = "files"
+	OtherFilesCheck = "other files"
 )
 
 const (
@@ -127,6 +129,9 @@ func (m *StateMachine) watch(
 
 		if f.cause = w.cause; f.cause != nil {
 			f.reason += "; the kubelet: " + f.cause.String()
+		}
+		if why := m.whyEdited(ctx, p); why != "" {
+			f.reason += "; " + why + ", which may be the cause"
 		}
 		if len(changed) > 0 {
 			f.reason += "; this generation changed " + strings.Join(changed, ", ")
@@ -509,7 +514,8 @@ func (w *watcher) checkSettled(
 	return Pending, ""
 }
 
-// checkRunning checks the flags and files of the running kubelet. A failure is Bad, unless a mount hides the files.
+// checkRunning checks the flags of the running kubelet, and reports the files that it reads and that were edited since
+// prelet wrote them. Flags that it runs without are Bad; files that a mount hides are Unknown.
 func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdict Verdict, why string) {
 	probe := w.m.Probe
 	passed = true
@@ -523,31 +529,45 @@ func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdic
 		passed = false
 	}
 
-	files := w.spec.Files
-	if len(files) == 0 || w.checkProbe("files", probe.Files(ctx, files)) {
+	differs := w.m.whyEdited(ctx, w.spec)
+	if len(w.spec.Files) > 0 && differs == "" {
+		w.addOK(FilesCheck)
+	}
+	if differs == "" {
 		return passed, Pending, ""
 	}
 
 	current, err := w.m.Store.Current()
 	if err == nil {
 		if why := w.m.WhyCovered(ctx, current); why != "" { // the generation is not the cause
-			w.checks = w.checks[:len(w.checks)-1]
-			return false, Unknown, w.addUnknown("files", "%s", why)
+			return false, Unknown, w.addUnknown(FilesCheck, "%s", why)
 		}
 	}
 
-	if !w.unknown {
-		return false, Bad, w.reason
+	w.reportDrift(FilesCheck, "%s; the next run restores it", differs)
+
+	return passed, Pending, ""
+}
+
+// whyEdited returns which file that the kubelet reads is not as prelet wrote it; "" if all are. Whether the files were
+// of one generation was asked before the kubelet started, so another program has changed it since: that says nothing of
+// the plan, and what the kubelet does with it is in the other checks.
+func (m *StateMachine) whyEdited(ctx context.Context, p Spec) string {
+	if len(p.Files) == 0 {
+		return ""
+	}
+	if err := m.Probe.Files(ctx, p.Files); err != nil {
+		return err.Error()
 	}
 
-	return false, Pending, ""
+	return ""
 }
 
 // checkOtherFiles reports the managed files that the kubelet does not read and that differ from their generation. They
 // are drift: the next run restores them.
 func (w *watcher) checkOtherFiles() {
 	if why := w.m.DescribeOthers(w.spec); why != "" {
-		w.reportDrift(FilesCheck, "%s", why)
+		w.reportDrift(OtherFilesCheck, "%s", why)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -121,7 +122,11 @@ func placeAtValue(s *lang.Site, given map[string]string, d *hcl.Diagnostic) *hcl
 	if isOfSite || d.Subject == nil || !d.Subject.CanSliceBytes(s.Sources[d.Subject.Filename]) {
 		return d
 	}
-	found := variableAlone().FindSubmatch(d.Subject.SliceBytes(s.Sources[d.Subject.Filename]))
+	written := d.Subject.SliceBytes(s.Sources[d.Subject.Filename])
+	if name, isLocal := strings.CutPrefix(string(written), "local."); isLocal && s.Locals[name] != nil {
+		return placeAtLocal(d, name, s.Locals[name].Expr)
+	}
+	found := variableAlone().FindSubmatch(written)
 	if found == nil {
 		return d
 	}
@@ -146,6 +151,22 @@ func placeAtValue(s *lang.Site, given map[string]string, d *hcl.Diagnostic) *hcl
 		moved.Subject = &at
 		moved.Context = nil
 	}
+
+	return &moved
+}
+
+// placeAtLocal moves a message about the value of a local to the local, if its text or number is written there.
+func placeAtLocal(d *hcl.Diagnostic, name string, x hclsyntax.Expression) *hcl.Diagnostic {
+	if given, diags := x.Value(nil); diags.HasErrors() || !given.Type().IsPrimitiveType() {
+		return d
+	}
+
+	moved := *d
+	at := x.Range()
+	moved.Detail = stages.Sentence(d.Detail,
+		fmt.Sprintf("It is the value of local.%s, used at %s", name, origin.Place(*d.Subject)))
+	moved.Subject = &at
+	moved.Context = nil
 
 	return &moved
 }

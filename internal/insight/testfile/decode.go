@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
 )
 
 // decoder turns the body of a test file into runs.
@@ -286,7 +287,7 @@ func decodeDetector(v cty.Value) (out Detector, why string) {
 
 	reply, err := decodeReply(fields)
 	if err != nil {
-		return out, fmt.Sprintf("It does not have the form of a reply: %s.", err)
+		return out, stages.Sentence("It does not have the form of a reply: "+err.Error(), "")
 	}
 	out.Reply = reply
 

@@ -49,7 +49,7 @@ variables {
 run "one" {
   hardware        = "testdata/*"
   root            = "root"
-  objects         = { "kube-system/kubelet-config" = { kubelet = file("config.yaml"), n = 1 }, "ca.crt" = "PEM" }
+  objects         = { "kube-system/kubelet-config" = { kubelet = file("config.yaml"), n = "1" }, "ca.crt" = "PEM" }
   variables       = { zone = "mars", count = null, list = ["a"] }
   detectors       = { nvidia = { facts = { mig = true }, labels = { "a/b" = "c" } }, mellanox = { state = "failed" } }
   without         = ["0000:1b:00.0"]
@@ -173,7 +173,7 @@ func TestMistakes(t *testing.T) {
 		{"hardware = \"x\"\ndetectors = { n = { state = \"absent\", facts = {} } }", `3:19 wrong-type Wrong value for ` +
 			`detector "n": A detector in the state "absent" reports nothing: remove facts.`},
 		{"hardware = \"x\"\ndetectors = { n = { devices = [{ adress = \"\" }] } }", `3:19 wrong-type Wrong value for ` +
-			`detector "n": It does not have the form of a reply: unknown field "adress".`},
+			`detector "n": It does not have the form of a reply: unknown name "adress" in devices[0]. Did you mean "address"?`},
 		{"hardware = \"x\"\nwithout = [\"1b:00.0\"]", `3:11 wrong-type Wrong value for without: "1b:00.0" is not a PCI ` +
 			`address; write it as in the facts: "0000:1b:00.0"`},
 		{"hardware = \"x\"\nsnapshot = \"../x\"", `3:12 wrong-type Wrong value for snapshot: use letters, digits, and ` +

@@ -400,7 +400,7 @@ func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 	case isIndex && d.Detail == keyMissing:
 		return cmp.Or(e.suggestAttribute(d), checkFirst)
 	case isIndex: // HCL does not know that the next machine may have fewer elements
-		return checkFirst
+		return cmp.Or(suggestSplit(d), checkFirst)
 	case d.Summary == "Missing map element", d.Summary == "Unsupported attribute":
 		return e.suggestAttribute(d)
 	case d.Summary == differentTypes:

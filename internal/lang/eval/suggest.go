@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/value"
@@ -136,4 +137,38 @@ func (e *Eval) suggestCall(d *hcl.Diagnostic) string {
 	}
 
 	return fmt.Sprintf("Write %s(%s).", found[1], strings.Join(names, ", "))
+}
+
+// suggestSplit returns the next step for an element that a text without a separator does not have.
+func suggestSplit(d *hcl.Diagnostic) string {
+	x, isExpression := d.Expression.(hclsyntax.Expression)
+	if !isExpression || d.EvalContext == nil {
+		return ""
+	}
+	if key, isKey := value.Unwrap(x).(*hclsyntax.RelativeTraversalExpr); isKey {
+		x = key.Source
+	} else if key, isKey := value.Unwrap(x).(*hclsyntax.IndexExpr); isKey {
+		x = key.Collection
+	}
+	call, isCall := value.Unwrap(x).(*hclsyntax.FunctionCallExpr)
+	if !isCall || call.Name != "split" || len(call.Args) != 2 {
+		return ""
+	}
+	by, _ := call.Args[0].Value(d.EvalContext)
+	given, diags := call.Args[1].Value(d.EvalContext)
+	text, err := convert.Convert(given, cty.String)
+	if diags.HasErrors() || err != nil || !value.IsText(by) || !value.IsText(text) {
+		return ""
+	}
+
+	parts := strings.Count(text.AsString(), by.AsString()) + 1
+	found := fmt.Sprintf("split of %q by %q has %d elements, from [0]", text.AsString(), by.AsString(), parts)
+	if parts == 1 {
+		found = fmt.Sprintf("%q has no %q, so split has one element, [0]", text.AsString(), by.AsString())
+	}
+	if given.Type() == cty.Number {
+		found += "; it was written as a number, which has no leading zeros: write it in quotes"
+	}
+
+	return found + ". Correct the value; where the part may be missing, " + orNull
 }

@@ -33,7 +33,7 @@ import (
 )
 
 // version is set by the build.
-var version = "0.2.0+dev"
+var version = "0.3.0+dev"
 
 // abortOnThrow makes a failure of Go's runtime (no thread, no memory) end the process by SIGABRT. By itself it ends
 // with 2, which `plan --detailed-exitcode` gives for changes. It leaves no core, which would hold secrets: 1 byte is

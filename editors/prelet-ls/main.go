@@ -15,7 +15,7 @@ import (
 )
 
 // version is set by the build.
-var version = "0.2.0+dev"
+var version = "0.3.0+dev"
 
 // delay is how long a text must not change before its site is validated: a pause in typing.
 const delay = 300 * time.Millisecond

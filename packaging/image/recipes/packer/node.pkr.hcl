@@ -1,7 +1,7 @@
 # Puts prelet and a site into an image that has containerd, a kubelet and its unit. In the repository, after
 # `make package`:
 #
-#   packer build -var deb=dist/prelet_0.1.0_amd64.deb -var site=my-site -var disk=base.qcow2 -var ssh_key=id \
+#   packer build -var deb=dist/prelet_0.2.0_amd64.deb -var site=my-site -var disk=base.qcow2 -var ssh_key=id \
 #     packaging/image/recipes/packer
 #
 # This is for Packer 1.6, which has the source qemu built in. Later versions need its plugin: from 1.7 on a block

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -157,7 +158,7 @@ func placeAtValue(s *lang.Site, given map[string]string, d *hcl.Diagnostic) *hcl
 
 // placeAtLocal moves a message about the value of a local to the local, if its text or number is written there.
 func placeAtLocal(d *hcl.Diagnostic, name string, x hclsyntax.Expression) *hcl.Diagnostic {
-	if given, diags := x.Value(nil); diags.HasErrors() || !given.Type().IsPrimitiveType() {
+	if v, diags := x.Value(nil); diags.HasErrors() || v.Type() != cty.String && v.Type() != cty.Number {
 		return d
 	}
 

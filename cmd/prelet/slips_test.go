@@ -110,6 +110,8 @@ func slips() []slip {
 			place: "a.hcl:9:17", phrase: "It is the value of local.rack, used at a.hcl:10:42", next: "slug()"},
 		{name: "an override with labels", site: "override \"label\" \"l\" {}", place: "a.hcl:9:1",
 			phrase: "Wrong labels", next: `override { stage "label" "l" { … } }`},
+		{name: "a detector of another name", site: "detector \"nvida\" {}", place: "a.hcl:9:1",
+			phrase: `No detector "nvida" is known`, next: `Did you mean "nvidia"`},
 		{name: "a space in --var", args: []string{"plan", "--var", "ring", "canary"},
 			phrase: "--var needs a name and a value", next: "did you mean --var ring=canary?"},
 		{name: "a name for a number", site: label(`stage.detect-hw.node.nics["ens1f0"].driver`),

@@ -188,7 +188,7 @@ func (h HermeticNode) answerLock(ctx context.Context, q world.Question) world.An
 // noDetector is the answer of a detector that the test does not give: it is absent.
 func noDetector(name string) world.Answer {
 	next := fmt.Sprintf("In a test, give one in the run: detectors = { %s = { facts = { … } } }", name)
-	if near := nearest.Word(name, shipped); near != "" && near != name {
+	if near := NearDetector(name); near != "" {
 		next = fmt.Sprintf("If you mean the detector %q that comes with prelet, correct the name in the site. %s", near, next)
 	}
 
@@ -196,5 +196,12 @@ func noDetector(name string) world.Answer {
 		fmt.Sprintf("The reply of %q is missing, so it gives no facts and has state = \"absent\"", name), next)
 }
 
-// shipped are the detectors that come with prelet.
-var shipped = []string{"amd-gpu", "intel-net", "lldp", "mellanox", "nvidia", "ovs"}
+// NearDetector returns the detector that comes with prelet and resembles another name, or "".
+func NearDetector(name string) string {
+	shipped := []string{"amd-gpu", "intel-net", "lldp", "mellanox", "nvidia", "ovs"}
+	if near := nearest.Word(name, shipped); near != name {
+		return near
+	}
+
+	return ""
+}

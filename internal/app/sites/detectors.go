@@ -43,7 +43,8 @@ func Detect(ctx context.Context, e *app.Env, w app.Where) (Detected, error) {
 	}
 	var failed *fault.Fault
 	if errors.As(found.Failed, &failed) {
-		return Detected{}, fault.HardwareFailed.Errorf("the hardware cannot be read: %s", failed.Why)
+		return Detected{}, fault.HardwareFailed.Errorf("the hardware cannot be read: %s",
+			stages.Sentence(failed.Why, failed.Next))
 	}
 	if found.Facts == nil {
 		return Detected{}, app.RefuseSite(n.Site, diags)

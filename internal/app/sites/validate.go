@@ -14,6 +14,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/dryrun"
+	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
@@ -89,6 +90,28 @@ func Read(e *app.Env, o ValidateOptions) (*Draft, error) {
 	return &Draft{o, g, from, planned}, nil
 }
 
+// warnOfDetectors warns of detectors without a lock whose names resemble those that come with prelet: they are absent
+// on every node.
+func warnOfDetectors(s *lang.Site, host *detector.Host) (diags hcl.Diagnostics) {
+	if s == nil {
+		return nil
+	}
+	for _, name := range s.DetectorNames() {
+		near := rehearsal.NearDetector(name)
+		if near == "" {
+			continue
+		}
+		if _, err := host.Lock(name); err != nil {
+			diags = append(diags, origin.Warning(fault.DetectorDegraded, s.Detectors[name].Range,
+				fmt.Sprintf("No detector %q is known", name),
+				"Did you mean %q, which comes with prelet? If it is another program, lock it: prelet detectors lock "+
+					"--site --config DIR PROGRAM", near))
+		}
+	}
+
+	return diags
+}
+
 // Validate evaluates a site on the sample machines, and plans it on recorded ones. It needs no machine and no network.
 func (o *Draft) Validate(e *app.Env) Validated {
 	g := o.Given
@@ -108,6 +131,7 @@ func (o *Draft) Validate(e *app.Env) Validated {
 			refused,
 		))
 	}
+	diags = append(diags, warnOfDetectors(s, host)...)
 	var files []node.File // on a sample machine
 	diags = append(diags, app.LearnSite(e.Redactor, g.Values, s)...)
 	if !diags.HasErrors() {

@@ -52,8 +52,8 @@ type Where struct {
 	Files         lang.Files                    // where Config is read, without a signature; nil: on this machine
 }
 
-// findRepositories returns the files of repositories that are one folder below the working folder. The root of a machine
-// is not searched: its folders are mounts, file systems of programs, and others' homes.
+// findRepositories returns the files of repositories that are one folder below the working folder. The root of a
+// machine is not searched: its folders are mounts, file systems of programs, and others' homes.
 func findRepositories() []string {
 	here, err := os.Getwd()
 	if err != nil || here == "/" {

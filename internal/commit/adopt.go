@@ -192,8 +192,8 @@ func toState(a world.TargetAns, secret bool) *generation.FileState {
 	}
 }
 
-// proposeGeneration returns the files of a generation as a proposal. One that does not decide about the kubelet stays as
-// it is where it cannot be restored.
+// proposeGeneration returns the files of a generation as a proposal. One that does not decide about the kubelet stays
+// as it is where it cannot be restored.
 func (r *Run) proposeGeneration(gen int) (out generation.Proposal, spec activation.Spec, err error) {
 	if spec, err = r.Machine.SpecOf(gen); err != nil {
 		return out, spec, err
@@ -209,7 +209,8 @@ func (r *Run) proposeGeneration(gen int) (out generation.Proposal, spec activati
 		out.Targets[i].MayStay = true
 		now, content, err := r.Store.Observe(t.Path)
 		isOther := slices.Contains(spec.Others, t.Path)
-		if !isOther && err == nil && t.Kind == generation.File && now.Kind == t.Kind { // the kubelet may write it, such as its kubeconfig
+		// The kubelet may write it, such as its kubeconfig.
+		if !isOther && err == nil && t.Kind == generation.File && now.Kind == t.Kind {
 			out.Targets[i] = generation.TargetOf(t.Path, now, content)
 			out.Targets[i].Secret = t.Secret
 		}

@@ -49,8 +49,8 @@ func (r *Run) Annotation(
 	}, true
 }
 
-// mayAnnotate reports whether this process has reached a good verdict, is a run outside of the boot, or found that a hold
-// has begun or ended. Another boot without a change sends nothing, because a whole fleet may boot at once.
+// mayAnnotate reports whether this process has reached a good verdict, is a run outside of the boot, or found that a
+// hold has begun or ended. Another boot without a change sends nothing, because a whole fleet may boot at once.
 func (r *Run) mayAnnotate(ctx context.Context, spec activation.Spec) bool {
 	verdict := r.Outcome.Verdict
 	if r.Outcome.InPlace != activation.Unchanged {

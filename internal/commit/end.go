@@ -170,8 +170,8 @@ func (e *ending) describeStay(stays string) string {
 	return stays + e.describeOverwritten()
 }
 
-// describeOthers returns which files of the generation in place that do not decide about the kubelet differ, and how; ""
-// for none.
+// describeOthers returns which files of the generation in place that do not decide about the kubelet differ, and how;
+// "" for none.
 func (r *Run) describeOthers() string {
 	cur := readCurrent(r.Store)
 	if cur == nil {

@@ -198,8 +198,8 @@ func (r *Run) listHolds(p *boot.Plan, was map[string]holding) (all []node.Hold, 
 	return all, false
 }
 
-// keepHolds stores how long holds have kept the kubelet. The file is durable if one does: a machine that loses its power
-// while it is held goes on counting.
+// keepHolds stores how long holds have kept the kubelet. The file is durable if one does: a machine that loses its
+// power while it is held goes on counting.
 func (r *Run) keepHolds(counts map[string]holding, isHeld bool) error {
 	text, _ := json.Marshal(counts) // cannot fail: it has texts and numbers only
 	name := filepath.Join(r.Machine.StateDir, holdFile)

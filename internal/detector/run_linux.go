@@ -26,8 +26,8 @@ import (
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
-// heldTime is how long a killed process may be in the kernel without a pause, before it counts as held by a driver: it may
-// never end. A process that is not held only needs the processor, which a busy machine gives late: it has endTime.
+// heldTime is how long a killed process may be in the kernel without a pause, before it counts as held by a driver: it
+// may never end. A process that is not held only needs the processor, which a busy machine gives late: it has endTime.
 const heldTime = 500 * time.Millisecond
 
 var endTime = 20 * time.Second // longer in tests, which a busy machine must not fail

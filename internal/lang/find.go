@@ -446,7 +446,8 @@ func cannotRead(name string, err error) *hcl.Diagnostic {
 	code, next := fault.FileRefused, "Check that it exists and that this user may read it."
 	switch {
 	case errors.As(err, new(*nodefile.NoAnswerError)):
-		code, next = fault.NoAnswer, "Make its server answer, or unmount it: umount -l, with the mount that findmnt lists."
+		code = fault.NoAnswer
+		next = "Make its server answer, or unmount it: umount -l, with the mount that findmnt lists."
 	case errors.Is(err, fs.ErrPermission):
 		next = "This user may not read it: run as root, or give --config a copy."
 	}

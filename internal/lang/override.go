@@ -199,7 +199,8 @@ func (l *loader) noteBeaten() {
 		name, isDefault := strings.CutSuffix(name, " default")
 		if x := l.site.Values[name]; isVariable && isDefault && x != nil {
 			l.Warn(fault.OverrideIgnored, o.Over, "This default has no effect",
-				"The vars file at %s gives var.%s its value, which wins over each default. Write the value in a vars file "+
+				"The vars file at %s gives var.%s its value, which wins over each default. Write the value in a "+
+					"vars file "+
 					"of this layer.", origin.Place(x.Range()), name)
 		}
 	}

@@ -264,8 +264,8 @@ func (l *loader) hideLine(file string, start, end int) {
 // beforeValue matches what is before the value in a line of a vars file, also as other languages write it.
 var beforeValue = lazy.Regexp(`^[ \t]*(?:export[ \t]+)?["']?([A-Za-z_][\w-]*)["']?[ \t]*[=:][ \t]*`)
 
-// HideValues returns the text of a vars file that cannot be read, as diagnostics may show it: each of its lines may have
-// a secret. Of a line only the name of a known variable stays, because another word may be a part of a secret.
+// HideValues returns the text of a vars file that cannot be read, as diagnostics may show it: each of its lines may
+// have a secret. Of a line only the name of a known variable stays, because another word may be a part of a secret.
 func HideValues(src []byte, known []string) []byte {
 	out := slices.Clone(src)
 	start := 0
@@ -301,8 +301,8 @@ type GivenText struct {
 }
 
 // ParseVarsFile parses a vars file of the command line, which is not part of the site and may have the values of
-// sensitive variables. It returns each value as the text that a credential or a kernel command line would have, with its
-// place. No error contains a value.
+// sensitive variables. It returns each value as the text that a credential or a kernel command line would have, with
+// its place. No error contains a value.
 func ParseVarsFile(name string, text []byte) (map[string]GivenText, error) {
 	body, diags := parseNative(name, text)
 	if diags.HasErrors() {

@@ -143,8 +143,8 @@ func readFacts(path string, units []string) world.Answer {
 	return world.Hardware.Answer(f)
 }
 
-// writtenFacts are facts as `prelet detect -o json` writes them: with the accelerators that are GPUs once more, and with
-// reports of detectors, which a replay does not read.
+// writtenFacts are facts as `prelet detect -o json` writes them: with the accelerators that are GPUs once more, and
+// with reports of detectors, which a replay does not read.
 type writtenFacts struct {
 	world.Facts
 	GPUs      []world.Accelerator `json:"gpus"`

@@ -63,8 +63,8 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	return world.Unit.Answer(out)
 }
 
-// locate adds to a unit the places of its command line, as far as systemd has read the files that are there now, and why
-// it refuses them.
+// locate adds to a unit the places of its command line, as far as systemd has read the files that are there now, and
+// why it refuses them.
 func locate(u systemd.Unit) systemd.Unit {
 	files := systemd.ReadListedUnit(u)
 	isLoaded := files.Load == "loaded"
@@ -153,7 +153,8 @@ func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
 			out.Sets = append(out.Sets, name)
 		}
 		shown, isNamed := showVariable(u.Command, name, text)
-		if isNamed && shown != nil && !strings.Contains(text, systemd.AtStart) { // else not known before the unit starts
+		if isNamed && shown != nil && !strings.Contains(text, systemd.AtStart) {
+			// Otherwise it is not known before the unit starts.
 			out.Vars[name] = *shown
 			if at := u.EnvironmentAt[name]; at != "" {
 				if out.VarsAt == nil {
@@ -163,6 +164,13 @@ func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
 			}
 		}
 	}
+	l.addFiles(out, u)
+
+	return out
+}
+
+// addFiles adds the environment files of a unit, and the variables of each that the command line names.
+func (l *Live) addFiles(out *world.StartAns, u systemd.Unit) {
 	for _, f := range u.EnvironmentFiles {
 		files := systemd.Glob(l.root(), f.Path)
 		if !slices.Contains(files, f.Path) { // a pattern, whose files may come later
@@ -178,8 +186,6 @@ func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
 			}
 		}
 	}
-
-	return out
 }
 
 // readVariables returns the variables of an environment file that words name, as the file is without prelet.

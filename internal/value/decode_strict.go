@@ -100,7 +100,9 @@ func (d *strictDecoder) errorAt(offset int, path []string, why, next string) err
 	before := d.text[:min(offset, len(d.text))]
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
 
-	return &PlaceError{bytes.Count(before, []byte("\n")) + 1, len([]rune(string(line))) + 1, why, next, slices.Clone(path)}
+	number, column := bytes.Count(before, []byte("\n"))+1, len([]rune(string(line)))+1
+
+	return &PlaceError{number, column, why, next, slices.Clone(path)}
 }
 
 // token returns the next token and its offset.
@@ -155,7 +157,8 @@ func (d *strictDecoder) check(t reflect.Type, path []string) error {
 func decodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 
-	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func (d *strictDecoder) checkObject(t reflect.Type, path []string, at int) error {

@@ -38,7 +38,8 @@ func cidrHostFunc() function.Function {
 			if offset.Sign() < 0 || offset.Cmp(size) >= 0 {
 				return refuseArg(
 					1,
-					"a prefix of %d does not accommodate a host numbered %s; write 0 to %s, or a negative number, which "+
+					"a prefix of %d does not accommodate a host numbered %s; write 0 to %s, or a negative number, "+
+						"which "+
 						"counts from the end",
 					network.Bits(),
 					n,
@@ -249,7 +250,8 @@ func extendedBits(network netip.Prefix, args []cty.Value, i int) (int, error) {
 	if n.Sign() < 0 || !n.IsInt64() || n.Int64() > free {
 		return 0, function.NewArgErrorf(
 			i,
-			"insufficient address space to extend a prefix of %d by %s; write 0 to %d: how much longer the prefix becomes, "+
+			"insufficient address space to extend a prefix of %d by %s; write 0 to %d: how much longer the prefix "+
+				"becomes, "+
 				"not its length",
 			network.Bits(),
 			n,

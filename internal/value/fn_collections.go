@@ -380,7 +380,8 @@ func matchKeysFunc() function.Function {
 func transposeFunc() function.Function {
 	t := cty.Map(cty.List(cty.String))
 
-	return newFunction("A map of lists, turned round: for each element, the sorted keys of the lists that contain it.", t,
+	return newFunction(
+		"A map of lists, turned round: for each element, the sorted keys of the lists that contain it.", t,
 		func(args []cty.Value) (cty.Value, error) {
 			if !args[0].IsWhollyKnown() {
 				return unknownOf(t), nil

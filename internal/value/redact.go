@@ -15,8 +15,8 @@ const minSecret = 4
 // secrets into the wrong places. It finds each as it is, in base64 (standard and URL alphabet, with and without
 // padding, at each of the three alignments inside of a longer text), in hexadecimal, and escaped as in JSON, in Go
 // and in URLs; long lines of a secret with several also alone. Overlapping matches become one "(sensitive)". Secrets
-// of fewer than four bytes are ignored; those of less than eight small letters are found as whole words only. The secret
-// half of a text that looks like a bootstrap token is always hidden.
+// of fewer than four bytes are ignored; those of less than eight small letters are found as whole words only. The
+// secret half of a text that looks like a bootstrap token is always hidden.
 //
 // All methods are safe for concurrent use. [NewRedactor] makes a Redactor; the zero value is not usable.
 type Redactor struct {
@@ -148,8 +148,8 @@ func newForms(all []string) *forms {
 	return f
 }
 
-// longest returns the length of the longest form at an offset of a text; 0 for none. A form that may be an ordinary word
-// is found as a whole word only: "other" is not a part of "another".
+// longest returns the length of the longest form at an offset of a text; 0 for none. A form that may be an ordinary
+// word is found as a whole word only: "other" is not a part of "another".
 func (f *forms) longest(s string, at int) int {
 	for _, form := range f.byFirst[s[at]] {
 		end := at + len(form)

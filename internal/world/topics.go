@@ -361,8 +361,8 @@ type UnitAns struct {
 type StartAns struct {
 	// The program and its arguments, with variables as they are written.
 	Words []string `json:"words"`
-	// At is the place of the command line, FILE:LINE, and VarsAt that of each variable of Environment=. Literal is set if
-	// systemd replaces no variables in it. Older recordings do not have them.
+	// At is the place of the command line, FILE:LINE, and VarsAt that of each variable of Environment=. Literal is set
+	// if systemd replaces no variables in it. Older recordings do not have them.
 	At      string            `json:"at,omitempty"`
 	VarsAt  map[string]string `json:"vars_at,omitempty"`
 	Literal bool              `json:"literal,omitempty"`
@@ -370,7 +370,8 @@ type StartAns struct {
 	Vars    map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
 	Sets    []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
 	// Read are the variables that words name in each environment file that could be read, or does not exist; nil for a
-	// value that may be a secret. Older recordings have only kubeadm's file and the flags file, as questions of their own.
+	// value that may be a secret. Older recordings have only kubeadm's file and the flags file, as questions of their
+	// own.
 	Read map[string]map[string]*string `json:"read,omitempty"`
 	// WatchdogMicros is WatchdogSec=, 0 for none. Older recordings do not have it: then no watchdog is checked.
 	WatchdogMicros int64 `json:"watchdog_us,omitempty"`

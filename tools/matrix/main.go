@@ -1,6 +1,6 @@
 // Command matrix prints the table of systems on which suites have run, from their results and those in files that are
-// arguments. With -w it keeps them in results.jsonl, and writes the table into docs/develop/testing.md; with -o it writes
-// those that it has found into another file, without the kept ones.
+// arguments. With -w it keeps them in results.jsonl, and writes the table into docs/develop/testing.md; with -o it
+// writes those that it has found into another file, without the kept ones.
 //
 // A suite leaves its result in a .cache when all of it has run (package test/matrix). -record makes one of
 // `go test -json`.

@@ -34,7 +34,7 @@ type nodeRun struct {
 	tries    conditionTries
 	// owesAnnotations: the Node did not get them, and may get them after the tries of the conditions.
 	owesAnnotations bool
-	reported        commit.Ending // if it is not how it ended: a verdict reports the failure of a run while its cause persists
+	reported        commit.Ending // of a run whose failure a verdict reports while its cause persists
 	before          report.Status // the last result of this boot before this one; the zero value if there is none
 	status          report.Status // as it was published; the zero value before, and if another process has reported it
 }
@@ -130,8 +130,8 @@ func (r *nodeRun) publish(ctx context.Context) {
 	}
 }
 
-// publishTries publishes the result, and tries again while the Node may get its conditions. What verify has to do meanwhile
-// it does, with all that follows: systemd does not start this unit again while it runs.
+// publishTries publishes the result, and tries again while the Node may get its conditions. What verify has to do
+// meanwhile it does, with all that follows: systemd does not start this unit again while it runs.
 func (r *nodeRun) publishTries(ctx context.Context) {
 	h := r.host
 	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {

@@ -189,7 +189,8 @@ func (h HermeticNode) answerLock(ctx context.Context, q world.Question) world.An
 func noDetector(name string) world.Answer {
 	next := fmt.Sprintf("In a test, give one in the run: detectors = { %s = { facts = { … } } }", name)
 	if near := NearDetector(name); near != "" {
-		next = fmt.Sprintf("If you mean the detector %q that comes with prelet, correct the name in the site. %s", near, next)
+		next = fmt.Sprintf("If you mean the detector %q that comes with prelet, correct the name in the site. %s",
+			near, next)
 	}
 
 	return world.Failure(fault.Absent,

@@ -177,8 +177,9 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 // Machines returns the machines of the file, each a recording, or a recorded machine. It searches for them.
 func (f File) Machines() ([]string, hcl.Diagnostics) {
 	d := decoder{folder: filepath.Dir(f.Path)}
-	found := d.expand(f.machines, " A machine is a recording (*.prelet, *.prelet.gz), a folder with recordings, a folder "+
-		"with sys and proc, or the output of prelet detect -o json (*.json).", listMachines)
+	found := d.expand(f.machines,
+		" A machine is a recording (*.prelet, *.prelet.gz), a folder with recordings, a folder "+
+			"with sys and proc, or the output of prelet detect -o json (*.json).", listMachines)
 
 	if f.MostMachines > 0 {
 		found = found[:min(len(found), f.MostMachines)]

@@ -106,7 +106,8 @@ func (c testCase) run(ctx context.Context) (out testfile.MachineResult) {
 			Message: "The path is relative to the test file. A run over no machine would test nothing.",
 		}
 		if c.notSearched != nil {
-			failed.Message = fmt.Sprintf("The path is not searched: %v. Write the names of folders in place of signs, as in "+
+			failed.Message = fmt.Sprintf("The path is not searched: %v. Write the names of folders in place of signs, "+
+				"as in "+
 				"../machines/*.json.", c.notSearched)
 		}
 		out.Failures = []testfile.Failure{failed}

@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// longRead is how long a read of a path takes until a command says that it waits for it, and how long a command that was
-// stopped may take to end.
+// longRead is how long a read of a path takes until a command says that it waits for it, and how long a command that
+// was stopped may take to end.
 const longRead = 2 * time.Second
 
 // Watch prints what a command waits for, and ends the process of a command that was stopped and waits for a file

@@ -23,8 +23,8 @@ const (
 
 // FindReader returns the reader of a file. It is the only place where that is decided.
 //
-// At its start the kubelet reads the files of its unit, what that names, the files below its folders, and the files that
-// a flag or a field of its configuration names, also by a folder above them.
+// At its start the kubelet reads the files of its unit, what that names, the files below its folders, and the files
+// that a flag or a field of its configuration names, also by a folder above them.
 func FindReader(n node.Node, file string) Reader {
 	covers := func(place string) bool { return Covers(place, file) }
 	isOf := func(units []string) bool { return len(unitfile.Select(units, []string{file})) > 0 }
@@ -160,7 +160,9 @@ func listNamedByUnit(n node.Node) (places []string) {
 
 // readSettings are the beginnings of the settings of a unit that name files which it reads, executes or waits for.
 func readSettings() []string {
-	return []string{"Exec", "Environment", "LoadCredential", "SetCredential", "Condition", "Assert", "RequiresMountsFor"}
+	return []string{
+		"Exec", "Environment", "LoadCredential", "SetCredential", "Condition", "Assert", "RequiresMountsFor",
+	}
 }
 
 // Covers reports whether a path is a file, or a folder above it.

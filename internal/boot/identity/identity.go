@@ -179,7 +179,8 @@ func (d decision) howToRename() string {
 		return fmt.Sprintf("Node %s in the cluster is another machine (%s), so this disk is a copy.", node, other)
 	}
 
-	return fmt.Sprintf("To rename the node: `systemctl stop kubelet` here, then `%s`, which does nothing while another "+
+	return fmt.Sprintf("To rename the node: `systemctl stop kubelet` here, then `%s`, which does nothing while "+
+		"another "+
 		"machine keeps the node Ready; `rm /etc/kubernetes/kubelet.conf /var/lib/kubelet/pki/kubelet-client-*`, "+
 		"and run again: it joins with the token.", DeleteNode(node))
 }

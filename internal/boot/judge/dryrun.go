@@ -304,8 +304,9 @@ func (j checker) findNamed(text string) (named []rules.Violation) {
 	return named
 }
 
-// isFieldName reports whether a word of a text is the name of a field, and not a word of its prose, such as "enabled" or
-// "memory": the name has a capital or its path, or it is of the whole configuration or of an object that the text names.
+// isFieldName reports whether a word of a text is the name of a field, and not a word of its prose, such as "enabled"
+// or "memory": the name has a capital or its path, or it is of the whole configuration or of an object that the text
+// names.
 func isFieldName(word, pointer, text string) bool {
 	keys := world.SplitPointer(pointer)
 	if len(keys) < 2 || strings.ToLower(word) != word || strings.Contains(word, ".") {

@@ -29,8 +29,8 @@ type Entry struct {
 	// checked.
 	Spec    Spec
 	Failure string // of OnFailed: the failure
-	// Held is why the site keeps the kubelet from starting on whatever is in place, with the next step; "": it does not.
-	// It keeps a shut gate shut, except with OnOff.
+	// Held is why the site keeps the kubelet from starting on whatever is in place, with the next step; "": it does
+	// not. It keeps a shut gate shut, except with OnOff.
 	Held string
 	To   int    // of OnRollback: whose contents; 0 is the state before prelet
 	Why  string // of OnRollback

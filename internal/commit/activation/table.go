@@ -158,7 +158,8 @@ var table = []row{
 	// Prelet is switched off.
 	{In: unmixed, On: []Trigger{OnOff}, Do: []step{openGate}, Then: done},
 
-	// Every other way to the gate asks the same questions first. By what is on purpose, the reason is at the gate already.
+	// Every other way to the gate asks the same questions first. By what is on purpose, the reason is at the gate
+	// already.
 	{
 		In:   inPlace,
 		On:   []Trigger{OnVerify},

@@ -379,7 +379,9 @@ func (w *watcher) judgeUnit(
 	case isStopped(u):
 		return Unknown, w.addUnknown(unitCheck, "it is stopped, not failed: it was not started, or was stopped by hand")
 	case hasGivenUp(u):
-		return Bad, w.addBad(unitCheck, "it failed (result %s), and systemd does not start it again", u.DescribeResult())
+		return Bad, w.addBad(
+			unitCheck, "it failed (result %s), and systemd does not start it again", u.DescribeResult(),
+		)
 	case u.Active != "active":
 		w.steadySince = 0
 		w.addInactive(u)

@@ -105,7 +105,7 @@ const (
 	ActionUpdate  Action = "update"
 	ActionDelete  Action = "delete"
 	ActionRestore Action = "restore" // no longer declared: restored as before the first generation that had it
-	ActionKeep    Action = "keep"    // unchanged: no longer declared, or it cannot be restored; Entry.Why has the reason
+	ActionKeep    Action = "keep"    // unchanged: not declared any more, or not to be restored; see Entry.Why
 	ActionNone    Action = "none"
 )
 

@@ -54,7 +54,8 @@ func (r *FleetEffect) Own(g Group) Group {
 	return g
 }
 
-// shown returns a change without what no report shows: a content, and the lines of a file that follow from other changes.
+// shown returns a change without what no report shows: a content, and the lines of a file that follow from other
+// changes.
 func shown(c compare.NodeChange) compare.NodeChange {
 	c.Content = ""
 	if c.Listed {

@@ -21,7 +21,8 @@ import (
 func (r *Run) Compare(p *boot.Plan) []Failure {
 	out := r.compare(p)
 	if silent := r.listSilent(p); len(out) > 0 && out[0].Kind != KindExpected && len(silent) > 0 {
-		advice := fmt.Sprintf("Detectors of the site without a reply here: %s. Give one in the run: detectors = { %s = "+
+		advice := fmt.Sprintf("Detectors of the site without a reply here: %s. Give one in the run: "+
+			"detectors = { %s = "+
 			"{ facts = { … }, devices = [ … ] } }.", strings.Join(silent, ", "), silent[0])
 		out[0].Message = strings.TrimSpace(stages.Sentence(out[0].Message) + " " + advice)
 	}
@@ -29,8 +30,8 @@ func (r *Run) Compare(p *boot.Plan) []Failure {
 	return out
 }
 
-// listSilent returns the detectors that had no reply, of the machine or of the run, by name. A detector without a lock is
-// not asked.
+// listSilent returns the detectors that had no reply, of the machine or of the run, by name. A detector without a lock
+// is not asked.
 func (r *Run) listSilent(p *boot.Plan) []string {
 	if p.Tape == nil {
 		return nil

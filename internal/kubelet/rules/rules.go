@@ -85,8 +85,8 @@ type Subject struct {
 	Part   bool            // Config is only a part: fields that it does not set may be set elsewhere
 	Unset  []string        // with Part: pointers of fields that are certainly not set
 	Flags  []Flag          // in their order; the last one of a name counts
-	// MaySet reports whether a flag that is not among Flags may be set all the same, because a part of the command line is
-	// not known; nil: all of it is known.
+	// MaySet reports whether a flag that is not among Flags may be set all the same, because a part of the command line
+	// is not known; nil: all of it is known.
 	MaySet  func(flag string) bool
 	Version string        // v1.36.3; "" if unknown, then the newest known version is assumed
 	Accepts *Accepts      // the list of the binary itself; nil: unknown, then the tables decide
@@ -97,8 +97,8 @@ type Subject struct {
 	// CheckFile returns why the kubelet would reject a file of CAs or, if key is not empty, a certificate with that
 	// key; "" if it would not. isKnown is false for a missing file. A nil function knows nothing.
 	CheckFile func(cert, key string) (why string, isKnown bool)
-	// Plugins are the names in the configuration of image credential providers; PluginsRefused is why the kubelet cannot
-	// read it.
+	// Plugins are the names in the configuration of image credential providers; PluginsRefused is why the kubelet
+	// cannot read it.
 	Plugins        []string
 	PluginsRefused string
 }

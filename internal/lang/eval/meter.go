@@ -11,8 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 )
 
-// Bounds on one expression: HCL's evaluator takes no context, and a few nested loops in a line take hours. A count gives
-// the same result on each machine.
+// Bounds on one expression: HCL's evaluator takes no context, and a few nested loops in a line take hours. A count
+// gives the same result on each machine.
 const (
 	maxParts = 500_000   // evaluated expressions in it, those of a loop once for each element
 	maxHeap  = 512 << 20 // bytes that the heap of the program may grow by

@@ -43,7 +43,8 @@ func (c *Conn) Mounts(ctx context.Context, paths []string) ([]Mount, error) {
 		if mount.LoadState != "loaded" && auto.LoadState != "loaded" {
 			continue // not a mount point, or masked
 		}
-		if auto.LoadState != "loaded" && mount.ActiveState == "inactive" && mount.JobId == 0 && c.isByHand(ctx, mount.Name) {
+		isGone := auto.LoadState != "loaded" && mount.ActiveState == "inactive" && mount.JobId == 0
+		if isGone && c.isByHand(ctx, mount.Name) {
 			continue
 		}
 		mounts = append(mounts, Mount{

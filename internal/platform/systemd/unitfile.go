@@ -178,9 +178,9 @@ func ReadListedUnit(u Unit) UnitFile {
 	return out
 }
 
-// add adds a file that systemd reads after the others. At a command line that it cannot read, it drops that line and the
-// rest of the file; if that is the unit's own file, and not a drop-in, it refuses the unit. Source: config_parse() in
-// src/shared/conf-parser.c, config_parse_exec() and unit_load_fragment() in src/core/load-fragment.c.
+// add adds a file that systemd reads after the others. At a command line that it cannot read, it drops that line and
+// the rest of the file; if that is the unit's own file, and not a drop-in, it refuses the unit. Source: config_parse()
+// in src/shared/conf-parser.c, config_parse_exec() and unit_load_fragment() in src/core/load-fragment.c.
 func (u *UnitFile) add(file, text string) {
 	isOwn := !strings.HasSuffix(path.Dir(file), ".d")
 	for _, s := range unitfile.Parse(text) {

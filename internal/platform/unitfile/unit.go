@@ -34,7 +34,8 @@ type Unit struct {
 	Literal bool
 	// Refusal is why systemd does not load the unit, with the place (LoadError); "" if it does.
 	Refusal string
-	// CommandAt is the place of Command, FILE:LINE, and EnvironmentAt that of each variable by its name; "" if not known.
+	// CommandAt is the place of Command, FILE:LINE, and EnvironmentAt that of each variable by its name; "" if not
+	// known.
 	CommandAt     string
 	EnvironmentAt map[string]string
 	Program       string // the file that ExecStart= starts, as written

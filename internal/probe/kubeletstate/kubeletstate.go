@@ -207,7 +207,8 @@ func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name stri
 	case err != nil:
 		return next
 	case resp.code == http.StatusUnauthorized:
-		return "the cluster does not accept the token in " + joined.BootstrapConf + ": it has expired or was deleted; " +
+		return "the cluster does not accept the token in " + joined.BootstrapConf +
+			": it has expired or was deleted; " +
 			"kubeadm token create makes another one"
 	case resp.code != http.StatusOK: // as 403: not each cluster lets a joining node list them
 		return next

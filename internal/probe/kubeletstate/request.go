@@ -23,8 +23,8 @@ const ClientSigner = "kubernetes.io/kube-apiserver-client-kubelet"
 // maxRequests limits the list of the requests in a cluster. Pending ones are removed after a day.
 const maxRequests = 500
 
-// RequestsPath is the path of the API server that lists the requests to a signer. A field selector for the node does not
-// exist.
+// RequestsPath is the path of the API server that lists the requests to a signer. A field selector for the node does
+// not exist.
 func RequestsPath(signer string) string {
 	query := url.Values{
 		"fieldSelector": {"spec.signerName=" + signer},

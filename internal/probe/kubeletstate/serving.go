@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/cert"
-
 )
 
 // servingFile is the kubelet's own certificate for its API, with its key, in the folder of its certificates. Source:

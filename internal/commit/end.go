@@ -375,7 +375,9 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 	if a.Run == nil {
 		e.attempt.Run = r
 	}
-	if held == "" && e.Code != fault.KubeletHeld && e.Code != fault.Interrupted {
+	// A file that changes at this moment is not put back: the run is repeated.
+	isChanging := errors.Is(err, generation.ErrChanged)
+	if held == "" && e.Code != fault.KubeletHeld && e.Code != fault.Interrupted && !isChanging {
 		e.Outcome, e.Changed, e.enterErr = e.attempt.restoreAfterFailure(ctx)
 	}
 	if !e.Changed {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/lazy"
-	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // The kinds that messages have a next step for.
@@ -58,7 +57,7 @@ func IsRecording(name string) bool {
 
 // OfFile is Of for a file: "" if it cannot be read.
 func OfFile(name string) string {
-	st, err := nodefile.Stat(name)
+	st, err := os.Stat(name)
 	if err != nil || !st.Mode().IsRegular() { // a pipe would be waited for
 		return ""
 	}

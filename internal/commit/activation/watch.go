@@ -552,7 +552,7 @@ func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdic
 }
 
 // whyEdited returns which file that the kubelet reads is not as prelet wrote it; "" if all are. Whether the files were
-// of one generation was asked before the kubelet started, so another program has changed it since: that says nothing of
+// of one generation was asked before the kubelet started, so another program has changed it since: that does not blame
 // the plan, and what the kubelet does with it is in the other checks.
 func (m *StateMachine) whyEdited(ctx context.Context, p Spec) string {
 	if len(p.Files) == 0 {

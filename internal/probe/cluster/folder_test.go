@@ -92,7 +92,7 @@ func TestFolderConfigMap(t *testing.T) {
 		"moved": {"", fault.ClusterUnusable, "moved.json contains the ConfigMap default/moved, not " +
 			"kube-system/moved;"},
 		"secret": {"", fault.ClusterUnusable, "secret.yaml: it is not a ConfigMap"},
-		"broken": {"", fault.ClusterUnusable, "broken.yaml: line 1: did not find expected node content"},
+		"broken": {"", fault.ClusterUnusable, "broken.yaml: not a ConfigMap: line 1: did not find expected node content"},
 		"number": {"", fault.ClusterUnusable, "number.yaml:4:3: data.max is the number 5; Write a text, in double quotes"},
 		"typo": {"", fault.ClusterUnusable,
 			`typo.yaml:4:3: unknown name "nmae" in metadata; Did you mean "name"?`},

@@ -22,8 +22,8 @@ type RunOptions struct {
 	Args    []string       // arguments of the program
 	Timeout time.Duration  // for one Detect call; 0: 10 s, prelet's default
 	Memory  uint64         // in bytes; 0: 128 MiB, prelet's default
-	// Patience multiplies the other limits of time, such as that of the handshake, for a machine that is busy with other
-	// work; 0: 1, as for a node.
+	// Patience multiplies the other limits of time, such as that of the handshake, for a machine that is busy; 0: 1, as
+	// for a node.
 	Patience int
 
 	// ShimArgs are the arguments with which this program calls Shim.

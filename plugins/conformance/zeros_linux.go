@@ -160,5 +160,5 @@ func copyMachine(to, from string) error {
 		return err
 	}
 
-	return errors.Join(os.CopyFS(to, os.DirFS(from)), os.Chmod(to, 0o755)) //nolint:gosec // the detector reads it
+	return errors.Join(os.CopyFS(to, os.DirFS(from)), os.Chmod(to, 0o755))
 }

@@ -32,7 +32,12 @@ func Conform(t *testing.T, d sdk.Detector, config map[string]any, roots ...sdk.R
 
 	name, _, _ := strings.Cut(t.Name(), "/")
 	this := "-test.run=^" + name + "$"
-	o := conformance.RunOptions{Config: config, Args: []string{this, asDetector}, ShimArgs: []string{this}, Patience: 10}
+	o := conformance.RunOptions{
+		Config:   config,
+		Args:     []string{this, asDetector},
+		ShimArgs: []string{this},
+		Patience: 10,
+	}
 	if raceDetector {
 		o.Memory = 1 << 46 // the race detector needs much memory; tests without it have the limit
 	}

@@ -35,6 +35,13 @@ func (b *Bundle) Add(name, text string, err error) {
 	b.files = append(b.files, file{name, text})
 }
 
+// Hide replaces the text of each file by what hide returns for it.
+func (b *Bundle) Hide(hide func(name, text string) string) {
+	for i, f := range b.files {
+		b.files[i].text = hide(f.name, f.text)
+	}
+}
+
 // Encode writes a .tar.gz with one folder.
 func (b *Bundle) Encode(w io.Writer) error {
 	zip := gzip.NewWriter(w)

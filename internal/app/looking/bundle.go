@@ -32,6 +32,8 @@ type BundleOptions struct {
 // clusterTime is how long a recording may wait for servers that do not answer. Their failure is recorded as well.
 const clusterTime = 30 * time.Second
 
+const journalName = "journal.export"
+
 // Bundle collects the parts of a report of a bug: a recording, the files of the last run, and the journal of this boot.
 // It contains no secrets: each text passes the redactor, which knows those that the recording has read. It returns what
 // could not be added, with the reason.
@@ -40,51 +42,37 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 		return nil, fault.Usage.Errorf("%s: a bundle's name ends in .tar.gz; - is standard output", o.File)
 	}
 
-	var parts bundle.Bundle
-	var recording strings.Builder
-	e.Say(fmt.Sprintf("collecting: the cluster may take %s", clusterTime))
-	toRecord, cancel := context.WithTimeout(ctx, clusterTime)
-	defer cancel()
-	_, err = planning.Record(toRecord, e, planning.RecordOptions{Where: o.Where, File: "-", Stdout: &recording})
-	if fault.CodeOf(err) == fault.Usage {
-		return nil, err
-	}
-	stopped := app.CheckStopped(ctx)
-	if stopped != nil {
-		err = errors.New("stopped by a signal before it was complete")
-	}
-	refused := (*app.Explained)(nil)
-	isRefused := errors.As(err, &refused)
-	if !isRefused {
-		parts.Add(bundle.RecordingName, recording.String(), err)
-	} else {
-		for _, d := range refused.Messages {
-			parts.Add(bundle.RecordingName, "", errors.New(origin.OneLine(d)))
-		}
-	}
-
 	h, err := e.HostOf(o.Root, false)
 	if err != nil {
 		return nil, err
 	}
 	defer h.Units.Close()
+
+	// What is on the node is read first: a bundle that is stopped while servers do not answer has it. The recording is
+	// last, and reads the secrets that are hidden in all parts.
+	var parts bundle.Bundle
 	for _, name := range []string{report.StatusFile, report.MetricsFile} {
 		text, err := h.RunRoot.ReadFile(filepath.Join(h.RunDir, name), nodefile.Max)
 		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 			failed.Path = filepath.Join("/", string(h.RunRoot), failed.Path)
 		}
-		parts.Add(name, e.Redactor.String(string(text)), err)
+		parts.Add(name, string(text), err)
 	}
+	journal, err := readJournal(ctx, h)
+	parts.Add(journalName, journal, err)
+	if err := addRecording(ctx, &parts, e, o.Where); err != nil {
+		return nil, err
+	}
+	parts.Hide(func(name, text string) string {
+		switch name {
+		case bundle.RecordingName: // it hides its own
+			return text
+		case journalName:
+			return systemd.HideInExport(text, e.Redactor.String)
+		}
 
-	err = errors.New("this is not a booted node")
-	journal := ""
-	if h.Systemd {
-		units := append(unitfile.PreletUnits(), h.KubeletUnit())
-		toExport, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime(stopped))
-		defer cancel()
-		journal, err = systemd.ExportLog(toExport, e.Redactor.String, units...)
-	}
-	parts.Add("journal.export", journal, err)
+		return e.Redactor.String(text)
+	})
 
 	for i, line := range parts.Missing {
 		parts.Missing[i] = e.Redactor.String(line)
@@ -92,18 +80,44 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 	parts.Add("missing.txt", strings.Join(append(parts.Missing, ""), "\n"), nil)
 
 	err = userfile.WritePage(o.File, o.Stdout, parts.Encode)
-	if stopped != nil && err == nil {
+	if app.CheckStopped(ctx) != nil && err == nil {
 		err = fault.Interrupted.Errorf("stopped by a signal: %s has what was read until then", o.File)
 	}
 
 	return parts.Missing, err
 }
 
-// journalTime is how long the journal may take: a command that was stopped ends within two seconds.
-func journalTime(stopped error) time.Duration {
-	if stopped != nil {
-		return time.Second
+// readJournal returns the journal of prelet and the kubelet in this boot, in the export format.
+func readJournal(ctx context.Context, h *app.Host) (string, error) {
+	if !h.Systemd {
+		return "", errors.New("this is not a booted node")
 	}
 
-	return time.Minute
+	return systemd.ExportLog(ctx, append(unitfile.PreletUnits(), h.KubeletUnit())...)
+}
+
+// addRecording adds a recording, which asks the cluster. It returns an error in how the command was used.
+func addRecording(ctx context.Context, parts *bundle.Bundle, e *app.Env, w app.Where) error {
+	e.Say(fmt.Sprintf("collecting: the cluster may take %s", clusterTime))
+	toRecord, cancel := context.WithTimeout(ctx, clusterTime)
+	defer cancel()
+	var recording strings.Builder
+	_, err := planning.Record(toRecord, e, planning.RecordOptions{Where: w, File: "-", Stdout: &recording})
+
+	refused := (*app.Explained)(nil)
+	switch {
+	case app.CheckStopped(ctx) != nil:
+		err = errors.New("stopped by a signal before it was complete")
+	case fault.CodeOf(err) == fault.Usage:
+		return err
+	case errors.As(err, &refused):
+		for _, d := range refused.Messages {
+			parts.Add(bundle.RecordingName, "", errors.New(origin.OneLine(d)))
+		}
+
+		return nil
+	}
+	parts.Add(bundle.RecordingName, recording.String(), err)
+
+	return nil
 }

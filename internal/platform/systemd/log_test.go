@@ -22,7 +22,8 @@ func TestLog(t *testing.T) {
 	start := func() (string, error) { return joined(StartLog(t.Context(), "kubelet.service", 7)) }
 	boot := func() (string, error) {
 		hide := strings.NewReplacer("secret", "(sensitive)", "\n", " ").Replace
-		return ExportLog(t.Context(), hide, "a.service", "b.service")
+		text, err := ExportLog(t.Context(), "a.service", "b.service")
+		return HideInExport(text, hide), err
 	}
 	const arguments, failure = `printf '%s\n' "$@"`, "echo No journal files were found. >&2; exit 1"
 	for _, c := range []struct {

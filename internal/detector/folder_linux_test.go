@@ -40,7 +40,7 @@ func TestFills(t *testing.T) {
 	}
 	done := make(chan result)
 	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		said, ans, _ := world.Detector.Ask(ctx, b.host, world.DetectorReq{Name: "fills"})
 		done <- result{said, ans}

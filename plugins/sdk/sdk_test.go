@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -141,23 +142,21 @@ func TestConfig(t *testing.T) {
 }
 
 func TestGuards(t *testing.T) {
-	answer := func(fill func(m *sdk.Machine)) (contract.Answer, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
+	answerWithin := func(ctx context.Context, fill func(m *sdk.Machine)) (contract.Answer, error) {
 		asked := []sdk.PCIDevice{{Address: "0000:01:00.0"}, {Address: "0000:02:00.0"}}
 		d := toy(func(m *sdk.Machine) error { fill(m); return nil })
 		d.Facts = []sdk.Declaration{warm}
 		return sdk.Detect(ctx, d, nil, asked, sdk.Root{})
 	}
+	answer := func(fill func(m *sdk.Machine)) (contract.Answer, error) { return answerWithin(t.Context(), fill) }
 	_, err := answer(func(*sdk.Machine) { panic("out of cheese") })
 	if p := (*sdk.Panicked)(nil); !errors.As(err, &p) || !strings.Contains(err.Error(), "out of cheese") ||
 		!strings.Contains(string(p.Stack), "TestGuards") {
 		t.Errorf("panic: got %v, want Panicked with its stack", err)
 	}
-	if _, err = answer(func(*sdk.Machine) { select {} }); !errors.Is(
-		err,
-		context.DeadlineExceeded,
-	) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err = answerWithin(ctx, func(*sdk.Machine) { select {} }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("hanging detector: got %v, want the deadline", err)
 	}
 	if _, err = answer(func(m *sdk.Machine) { m.Recommend("other.example/x", "y", "") }); err == nil {
@@ -306,7 +305,6 @@ func TestNotReady(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			calls := 0
 			d := toy(func(m *sdk.Machine) error {
 				calls++
@@ -316,11 +314,14 @@ func TestNotReady(t *testing.T) {
 				}
 				return nil
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
-			defer cancel()
-
-			a, err := sdk.Detect(ctx, d, nil, nil, root)
-			must(t, err)
+			var a contract.Answer
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+				defer cancel()
+				var err error
+				a, err = sdk.Detect(ctx, d, nil, nil, root)
+				must(t, err)
+			})
 
 			if len(a.Labels) != 1 || a.Labels[0].Value != fmt.Sprint(calls) {
 				t.Errorf("got labels %v after %d calls, want that of the last one", a.Labels, calls)

@@ -227,7 +227,7 @@ type sample struct {
 }
 
 func (p prometheus) query(t *testing.T, expression string) ([]sample, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	address := "http://" + string(p) + "/api/v1/query?query=" + url.QueryEscape(expression)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

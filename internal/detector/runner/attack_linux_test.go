@@ -458,7 +458,7 @@ func undergo(t *testing.T, test attack) {
 	case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 		t.Errorf("got %v; want an error with %q", err, test.want)
 	}
-	if most := limit + 5*time.Second; took > most {
+	if most := limit + time.Minute; took > most {
 		t.Errorf("it took %v; want at most %v", took, most)
 	}
 }

@@ -83,7 +83,7 @@ func TestLargeOutput(t *testing.T) {
 	)
 
 	refused := false
-	a, err := detect(within(t, 10*time.Second), t, func(p peer) {
+	a, err := detect(within(t, time.Minute), t, func(p peer) {
 		_ = p.WriteSettings()
 		var stdio, call uint32
 		for f := p.next(); f != nil; f = p.next() {

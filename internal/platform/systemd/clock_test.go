@@ -53,7 +53,7 @@ func TestWaitClock(t *testing.T) {
 					return now
 				},
 			}
-			wait := 10 * time.Second
+			wait := time.Minute
 			if !c.set {
 				wait = 50 * time.Millisecond
 			}

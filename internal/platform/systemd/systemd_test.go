@@ -249,7 +249,7 @@ func TestClock(t *testing.T) {
 	if err := clock.Sleep(t.Context(), 2*time.Millisecond); err != nil {
 		t.Error(err)
 	}
-	if passed := clock.Monotonic() - before; passed < 2*time.Millisecond || passed > 10*time.Second {
+	if passed := clock.Monotonic() - before; passed < 2*time.Millisecond || passed > time.Minute {
 		t.Errorf("2 ms on the monotonic clock: got %s, want about that", passed)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -30,14 +30,14 @@ func TestTwoClustersBehindOneAddress(t *testing.T) {
 			}
 
 			for range 4 {
-				trust, err := FetchTrust(within(t, 30*time.Second), own.pinned(), opts)
+				trust, err := FetchTrust(within(t, time.Minute), own.pinned(), opts)
 				if turns == "abb" && !strings.Contains(fmt.Sprint(err), "two clusters") {
 					t.Errorf("got %v, want text with \"two clusters\"", err)
 				}
 				if err == nil && trust.Hash != own.CAHash() {
 					t.Fatalf("got the CA %s, want that of the site, %s", trust.Hash, own.CAHash())
 				}
-				object, err2 := fetchConfigMap(within(t, 30*time.Second), own.object(), opts)
+				object, err2 := fetchConfigMap(within(t, time.Minute), own.object(), opts)
 				if err2 == nil && object.Data["kubelet"] != "own" {
 					t.Fatalf("got the object %q, want that of the pinned cluster", object.Data)
 				}

@@ -128,10 +128,10 @@ func fetchConfigMap(ctx context.Context, req ObjectRequest, opts ClientConfig) (
 	return c.FetchConfigMap(ctx, req)
 }
 
-// readObject is fetchConfigMap with half a minute of time, and without the object.
+// readObject is fetchConfigMap with a minute of time, and without the object.
 func readObject(t testing.TB, req ObjectRequest, opts ClientConfig) error {
 	t.Helper()
-	_, err := fetchConfigMap(within(t, 30*time.Second), req, opts)
+	_, err := fetchConfigMap(within(t, time.Minute), req, opts)
 	return err
 }
 
@@ -144,7 +144,7 @@ func (h hostile) read(t testing.TB, opts ClientConfig) error {
 // trust reads who the cluster of a server is.
 func (h hostile) trust(t testing.TB, opts ClientConfig) error {
 	t.Helper()
-	_, err := FetchTrust(within(t, 30*time.Second), h.pinned(), opts)
+	_, err := FetchTrust(within(t, time.Minute), h.pinned(), opts)
 	return err
 }
 

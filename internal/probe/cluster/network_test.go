@@ -175,10 +175,10 @@ func TestRetryAfter(t *testing.T) {
 	}
 	t.Run("past the deadline", func(t *testing.T) {
 		h := newHostile(t, nil)
-		h.Intercept = answerWith(429, "Retry-After", "25")
+		h.Intercept = answerWith(429, "Retry-After", "32")
 		opts := fast()
 		waits := recordSleeps(&opts)
-		_, err := fetchConfigMap(within(t, 20*time.Second), h.object(), opts)
+		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), opts)
 		want{Code: fault.ClusterUnreachable, Text: []string{"HTTP 429"}}.check(t, err)
 		if len(*waits) > 0 {
 			t.Errorf("got the waits %v, want none beyond the deadline", *waits)

@@ -30,7 +30,7 @@ func TestObject(t *testing.T) {
 		r.Namespace, r.Name, r.Token = namespace, name, tok
 		return r
 	}
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, time.Minute)
 
 	got, err := fetchConfigMap(ctx, req("kube-system", "kubelet-config", readTestToken), fast())
 	must(t, err)

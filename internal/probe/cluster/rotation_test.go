@@ -35,18 +35,27 @@ func TestRotationForgetsNothing(t *testing.T) {
 
 // TestSilentDNS has two names that are never resolved before a healthy server, which is asked all the same.
 func TestSilentDNS(t *testing.T) {
-	t.Parallel() // it takes two thirds of its time
 	good := newHostile(t, nil)
+	ctx := within(t, time.Hour)
 	opts := fast()
-	opts.DialTimeout = time.Minute
-	opts.LookupHost = func(ctx context.Context, h string) ([]string, error) {
-		<-ctx.Done()
+	opts.DialTimeout, opts.RequestTimeout = time.Hour, time.Hour
+	opts.LookupHost = func(lookup context.Context, h string) ([]string, error) {
+		checkShare(t, ctx, lookup)
 		return nil, &net.DNSError{Name: h, Err: "i/o timeout", IsTimeout: true}
 	}
 	req := good.objectAt("a.example:6443", "b.example:6443", good.URL)
 
-	if _, err := fetchConfigMap(within(t, 15*time.Second), req, opts); err != nil {
+	if _, err := fetchConfigMap(ctx, req, opts); err != nil {
 		t.Errorf("got %v, want the healthy server's answer", err)
+	}
+}
+
+// checkShare wants that a step of a search leaves a part of its hour for the others.
+func checkShare(t *testing.T, search, step context.Context) {
+	t.Helper()
+	end, _ := search.Deadline()
+	if got, ok := step.Deadline(); !ok || end.Sub(got) < 15*time.Minute {
+		t.Errorf("the deadline of one step: got %s before that of the search, %t; want 15m or more", end.Sub(got), ok)
 	}
 }
 

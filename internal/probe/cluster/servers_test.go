@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prelet/prelet/internal/demo"
@@ -100,12 +101,16 @@ func TestSeveralServers(t *testing.T) {
 		t.Errorf("the evil server: got Authorization %d times, want 0", n)
 	}
 	t.Run("a hole takes its share of the deadline only", func(t *testing.T) {
-		opts := fast()
-		opts.Dial = dial
-		req := good.objectAt(hole, good.URL)
-		if _, err := fetchConfigMap(within(t, 8*time.Second), req, opts); err != nil {
-			t.Error(err)
-		}
+		now := time.Now()
+		synctest.Test(t, func(t *testing.T) {
+			opts := fast()
+			opts.Now = func() time.Time { return now }
+			opts.Dial = dial
+			req := good.objectAt(hole, good.URL)
+			if _, err := fetchConfigMap(within(t, 8*time.Second), req, opts); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 	t.Run("the one that answered is asked first", func(t *testing.T) {
 		opts := fast()
@@ -120,7 +125,7 @@ func TestSeveralServers(t *testing.T) {
 		defer cl.Close()
 		req := good.objectAt(dead, good.URL)
 		for range 2 {
-			if _, err := cl.FetchConfigMap(within(t, 30*time.Second), req); err != nil {
+			if _, err := cl.FetchConfigMap(within(t, time.Minute), req); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -138,9 +143,10 @@ func TestAddresses(t *testing.T) {
 		c.Certificates = []tls.Certificate{demo.NewAuthority("evil").IssueServer()}
 	})
 	closing := listen(t, func(conn net.Conn) { conn.Close() })
-	silent := listen(t, func(net.Conn) {})
+	const silent = "silent"
+	now := time.Now()
 
-	read := func(t *testing.T, budget time.Duration, at ...string) error {
+	read := func(t *testing.T, at ...string) error {
 		names := map[string]string{}
 		var addresses []string
 		for i, a := range at {
@@ -155,29 +161,38 @@ func TestAddresses(t *testing.T) {
 			}
 			return addresses, nil
 		}
-		opts.Dial = dialAt(names)
-		_, err := fetchConfigMap(within(t, budget), good.objectAt("localhost:6443"), opts)
+		opts.Now = func() time.Time { return now }
+		opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if names[address] == silent {
+				client, server := net.Pipe()
+				t.Cleanup(func() { server.Close() })
+				return client, nil
+			}
+			return dialAt(names)(ctx, network, address)
+		}
+		_, err := fetchConfigMap(within(t, 4*time.Second), good.objectAt("localhost:6443"), opts)
 		return err
 	}
-	for name, c := range map[string]struct {
-		budget time.Duration
-		at     []string
-	}{
-		"the first is dead":        {30 * time.Second, []string{"127.0.0.1:1", good.URL}},
-		"the first is not trusted": {30 * time.Second, []string{evil.URL, good.URL}},
-		"the first ends the TLS":   {30 * time.Second, []string{closing, good.URL}},
-		"the first is silent":      {4 * time.Second, []string{silent, good.URL}},
+	for name, first := range map[string]string{
+		"the first is dead":        "127.0.0.1:1",
+		"the first is not trusted": evil.URL,
+		"the first ends the TLS":   closing,
+		"the first is silent":      silent,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := read(t, c.budget, c.at...); err != nil {
-				t.Error(err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				if err := read(t, first, good.URL); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 	}
 	t.Run("none is left", func(t *testing.T) {
-		want{Code: fault.ClusterUntrusted, Text: []string{
-			"https://localhost:6443 (192.0.2.1:6443): ", "the server's certificate is not signed",
-		}}.check(t, read(t, 30*time.Second, evil.URL, evil.URL))
+		synctest.Test(t, func(t *testing.T) {
+			want{Code: fault.ClusterUntrusted, Text: []string{
+				"https://localhost:6443 (192.0.2.1:6443): ", "the server's certificate is not signed",
+			}}.check(t, read(t, evil.URL, evil.URL))
+		})
 	})
 	if n := evil.Authorizations(); n != 0 {
 		t.Errorf("the untrusted server: got Authorization %d times, want 0", n)
@@ -296,7 +311,7 @@ func TestProxy(t *testing.T) {
 	opts.Dial = dialAt(map[string]string{"127.0.0.1:6443": address})
 	trust, object := h.pinned(), h.object()
 	trust.Servers, object.Servers = []string{"https://" + name}, []string{"https://" + name}
-	if _, err := FetchTrust(within(t, 30*time.Second), trust, givingUp(opts, 2)); err != nil {
+	if _, err := FetchTrust(within(t, time.Minute), trust, givingUp(opts, 2)); err != nil {
 		t.Errorf("without a proxy of the site: got error %v; want none", err)
 	}
 	if err := readObject(t, object, givingUp(opts, 2)); err != nil {
@@ -339,7 +354,7 @@ func TestProxyIsVerified(t *testing.T) {
 	trust, object := h.pinned(), h.object()
 	trust.ProxyURL = strings.Replace(proxy.URL, "https://", "https://someone:pass"+demo.TokenSecret+"@", 1)
 	object.ProxyURL = trust.ProxyURL
-	_, errTrust := FetchTrust(within(t, 30*time.Second), trust, givingUp(fast(), 2))
+	_, errTrust := FetchTrust(within(t, time.Minute), trust, givingUp(fast(), 2))
 	errObject := readObject(t, object, givingUp(fast(), 2))
 	for _, err := range []error{errTrust, errObject} {
 		want{Code: fault.ClusterUnreachable, Retry: true, Text: []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"}}.check(t, err)

@@ -113,7 +113,7 @@ func TestRefusedWithToken(t *testing.T) {
 		if status != 200 {
 			req.Kubeconfig = h.kubeconfig(t, nil, object{"token": "a-node's-own"}, nil)
 		}
-		got, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
+		got, err := fetchConfigMap(within(t, time.Minute), req, fast())
 		must(t, err)
 		if !strings.HasPrefix(got.Refused, want) || want == "" && got.Refused != "" {
 			t.Errorf("after %d: got %q, want %q", status, got.Refused, want)

@@ -148,7 +148,7 @@ func TestTrust(t *testing.T) {
 			if c.Token {
 				c.Request.Token = func(context.Context) (string, error) { return demo.Token + "\n", nil }
 			}
-			got, err := FetchTrust(within(t, 30*time.Second), c.Request, fast())
+			got, err := FetchTrust(within(t, time.Minute), c.Request, fast())
 			must(t, err)
 			want := Trust{
 				PEM:        string(s.CAPEM()),
@@ -178,7 +178,7 @@ func TestTwoConnections(t *testing.T) {
 	s := newHostile(t, nil)
 	c := New(fast())
 	defer c.Close()
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, time.Minute)
 	trust, err := c.FetchTrust(ctx, s.pinned())
 	must(t, err)
 	req := s.object()
@@ -206,7 +206,7 @@ func TestStaleConnection(t *testing.T) {
 	opts.OnRetry = func(Retry) { retried++ }
 	c := New(opts)
 	defer c.Close()
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, time.Minute)
 	for range 3 {
 		if _, err := c.FetchConfigMap(ctx, h.object()); err != nil {
 			t.Fatal(err)
@@ -239,7 +239,7 @@ func TestUntrusted(t *testing.T) {
 				if way == "object" {
 					err = h.read(t, fast())
 				} else {
-					_, err = FetchTrust(within(t, 30*time.Second), req, fast())
+					_, err = FetchTrust(within(t, time.Minute), req, fast())
 				}
 				want{Code: fault.ClusterUntrusted, Text: []string{c.Why}}.check(t, err)
 				if n := h.Authorizations(); n != 0 {
@@ -260,7 +260,7 @@ func TestChains(t *testing.T) {
 			byPins := TrustRequest{Endpoint: h.pinned().Endpoint, CACertHashes: pins, Token: readTestToken}
 			byFile := TrustRequest{Endpoint: byPins.Endpoint, CACertHashes: pins, CAPEM: ca}
 			for _, req := range []TrustRequest{byPins, byFile} {
-				got, err := FetchTrust(within(t, 30*time.Second), req, fast())
+				got, err := FetchTrust(within(t, time.Minute), req, fast())
 				if c.Code != "" {
 					want{Code: c.Code}.check(t, err)
 					continue
@@ -283,7 +283,7 @@ func TestEvilServerIgnored(t *testing.T) {
 	other := newHostile(t, ca)
 	h := newHostile(t, ca)
 	h.SignClusterInfo(demo.ClusterInfo(other.URL, ca.CAPEM()))
-	got, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast())
+	got, err := FetchTrust(within(t, time.Minute), h.pinned(), fast())
 	must(t, err)
 	if d := gocmp.Diff([]string{h.URL}, got.Servers); d != "" {
 		t.Error(d)
@@ -327,7 +327,7 @@ func TestTrustRequestRefused(t *testing.T) {
 			if c.Token {
 				c.Request.Token = readTestToken
 			}
-			_, err := FetchTrust(within(t, 30*time.Second), c.Request, opts)
+			_, err := FetchTrust(within(t, time.Minute), c.Request, opts)
 			want{Code: fault.ClusterUnusable, Text: []string{c.Why}}.check(t, err)
 		})
 	}
@@ -348,8 +348,8 @@ func TestTokenUnreadable(t *testing.T) {
 	} {
 		trust, object := h.pinned(), h.object()
 		trust.Token, object.Token = c.token, c.token
-		_, errTrust := FetchTrust(within(t, 30*time.Second), trust, fast())
-		_, errObject := fetchConfigMap(within(t, 30*time.Second), object, fast())
+		_, errTrust := FetchTrust(within(t, time.Minute), trust, fast())
+		_, errObject := fetchConfigMap(within(t, time.Minute), object, fast())
 		for _, err := range []error{errTrust, errObject} {
 			want{Code: c.code, Text: []string{"bootstrap token"}}.check(t, err)
 			if c.cause != nil && !errors.Is(err, c.cause) {
@@ -369,7 +369,7 @@ func TestGuard(t *testing.T) {
 	c := New(fast())
 	defer c.Close()
 	host := strings.TrimPrefix(h.URL, "https://")
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, time.Minute)
 
 	config := newConfig(nil, "")
 	config.BearerToken = demo.Token

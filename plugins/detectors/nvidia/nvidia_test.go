@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
@@ -28,11 +29,12 @@ type fake struct {
 	failures []string // "" hangs, "denied" is errDenied
 	hang     bool
 	closed   *bool
+	release  chan struct{} // ends what hangs, with the bubble of a test
 }
 
 func (f fake) open() (machine, int, error) {
 	if f.hang {
-		select {}
+		<-f.release
 	}
 	return machine{driver: f.driver, cuda: f.cuda, isMismatch: f.isMismatch}, len(f.gpus) + len(f.failures), f.err
 }
@@ -44,7 +46,7 @@ func (f fake) gpu(i int) (gpu, error) {
 	why := f.failures[i-len(f.gpus)]
 	switch why {
 	case "":
-		select {}
+		<-f.release
 	case "denied":
 		return gpu{}, errDenied
 	}
@@ -69,8 +71,6 @@ func askConfigured(t *testing.T, l library, config map[string]any) contract.Answ
 	if err != nil {
 		t.Fatalf("NewRoot: got %v, want no error", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
 	devices := []sdk.PCIDevice{
 		{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
 		{Address: "00ff:3d:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"},
@@ -82,10 +82,29 @@ func askConfigured(t *testing.T, l library, config map[string]any) contract.Answ
 			devices = append(devices, d)
 		}
 	}
-	a, err := sdk.Detect(ctx, declare("1.0.0", l), config, devices, root)
-	if err != nil {
-		t.Fatalf("Detect: got %v, want no error", err)
-	}
+
+	return detectInBubble(t, l, func(l library) sdk.Detector { return declare("1.0.0", l) }, config, devices, root)
+}
+
+// detectInBubble runs the detector that is declared with l within a second of a clock that nothing slows down.
+func detectInBubble(t *testing.T, l library, declared func(library) sdk.Detector, config map[string]any,
+	devices []sdk.PCIDevice, root sdk.Root,
+) (a contract.Answer) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if f, ok := l.(fake); ok {
+			f.release = make(chan struct{})
+			defer close(f.release)
+			l = f
+		}
+		var err error
+		if a, err = sdk.Detect(ctx, declared(l), config, devices, root); err != nil {
+			t.Errorf("Detect: got %v, want no error", err)
+		}
+	})
+
 	return a
 }
 
@@ -181,18 +200,12 @@ func TestLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	devices := []sdk.PCIDevice{{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200"}}
-	detect := func(limit time.Duration) contract.Answer {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		defer cancel()
-		a, err := sdk.Detect(ctx, detector(), nil, devices, root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
+	detect := func() contract.Answer {
+		return detectInBubble(t, nil, func(library) sdk.Detector { return detector() }, nil, devices, root)
 	}
 
 	const loading = "the kernel module is still being loaded"
-	a := detect(time.Second)
+	a := detect()
 	if why := fact(a, "cuda_version").Unknown; why != loading || !strings.Contains(strings.Join(a.Warnings, "\n"), loading) {
 		t.Errorf("a module that is not loaded in time: got unknown because %q, warnings %q", why, a.Warnings)
 	}
@@ -206,9 +219,10 @@ func TestLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	loaded := time.AfterFunc(500*time.Millisecond, func() { write("live") })
-	defer loaded.Stop()
-	a = detect(time.Minute)
+	a = detectInBubble(t, nil, func(library) sdk.Detector {
+		time.AfterFunc(500*time.Millisecond, func() { write("live") })
+		return detector()
+	}, nil, devices, root)
 	if why := fact(a, "cuda_version").Unknown; why == loading || len(a.Warnings) > 0 {
 		t.Errorf("a module that is loaded while it waits: got unknown because %q, warnings %q", why, a.Warnings)
 	}
@@ -342,22 +356,20 @@ func TestOpenHangs(t *testing.T) {
 	if err != nil {
 		t.Fatalf("NewRoot: got %v, want no error", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-
 	var got machine
-	d := declare("1.0.0", fake{})
-	d.Detect = func(m *sdk.Machine) error {
-		got, _ = queryLibrary(m, fake{hang: true})
-		return nil
+	declared := func(l library) sdk.Detector {
+		d := declare("1.0.0", l)
+		d.Detect = func(m *sdk.Machine) error {
+			got, _ = queryLibrary(m, l)
+			return nil
+		}
+		return d
 	}
 	devices := []sdk.PCIDevice{
 		{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200"},
 		{Address: "00ff:3d:00.0", Vendor: "10de", Device: "2330", Class: "030200"},
 	}
-	if _, err := sdk.Detect(ctx, d, nil, devices, root); err != nil {
-		t.Fatalf("Detect: got %v, want no error", err)
-	}
+	detectInBubble(t, fake{hang: true}, declared, nil, devices, root)
 	if len(got.undecided) != len(devices) || got.isCounted {
 		t.Errorf("got undecided %q, counted %t; want one for each device, not counted", got.undecided, got.isCounted)
 	}

@@ -57,7 +57,7 @@ func real(t *testing.T) (root sdk.Root, vsctl func(command string)) {
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(socket); err == nil {
 			break
-		} else if time.Since(began) > 10*time.Second {
+		} else if time.Since(began) > time.Minute {
 			t.Fatal("ovsdb-server does not listen")
 		}
 	}

@@ -37,7 +37,7 @@ func (n *Node) rehearse() {
 		}
 	} else if len(n.Binaries) > 0 && n.isHere && os.Geteuid() == 0 {
 		unit := unitflags.KubeletUnit{Root: nodefile.Root(n.Root), Name: hostfiles.KubeletUnit(n.Site)}
-		if _, _, err := unit.ListWords(); err == nil { // it has the kubelet's command line
+		if _, err := unit.Read(); err == nil { // it has the kubelet's command line
 			for _, a := range binaries {
 				a.Root = unit.Root
 				a.Secret = n.Secret

@@ -1,9 +1,13 @@
 package kubelet
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // Word is one argument of the kubelet, as systemd passes it, with the place that has it.
@@ -21,7 +25,35 @@ type Word struct {
 type Environment struct {
 	variables map[string]Word // Text is the whole value
 
-	isPartly bool // the unit reads files that are not known: any other variable may be set
+	place     string // of the command line
+	isLiteral bool   // systemd replaces no variables in it
+	isPartly  bool   // the unit reads files that are not known: any other variable may be set
+}
+
+// NewEnvironment returns the variables with which a unit starts. Those whose value is not shown are open.
+func NewEnvironment(start world.StartAns) Environment {
+	e := Environment{place: cmp.Or(start.At, "the kubelet's unit"), isLiteral: start.Literal}
+	for _, name := range start.Sets {
+		e.Set(name, Word{From: e.place, Open: true})
+	}
+	for name, text := range start.Vars {
+		e.Set(name, Word{Text: text, From: cmp.Or(start.VarsAt[name], e.place)})
+	}
+	for _, file := range start.Files {
+		variables, isRead := start.Read[file]
+		if !isRead {
+			e.AddUnknownFile()
+		}
+		for name, text := range variables {
+			word := Word{From: file, Open: text == nil}
+			if text != nil {
+				word.Text = *text
+			}
+			e.Set(name, word)
+		}
+	}
+
+	return e
 }
 
 // AddUnknownFile takes note of an environment file whose variables are not known: it may set any.
@@ -42,17 +74,6 @@ func (e *Environment) Set(name string, value Word) {
 		e.variables = map[string]Word{}
 	}
 	e.variables[name] = value
-}
-
-// Unset removes a variable.
-func (e *Environment) Unset(name string) { delete(e.variables, name) }
-
-// AddFile sets the variables of an environment file.
-func (e *Environment) AddFile(f *EnvFile, from string) {
-	for _, name := range f.Names() {
-		value, _ := f.Value(name)
-		e.Set(name, Word{Text: value, From: from})
-	}
 }
 
 // List returns the variables as NAME=VALUE, sorted.
@@ -80,32 +101,37 @@ func (e *Environment) find(name string) Word {
 
 // Expand returns the words of a command line with variables replaced as systemd does (systemd.service(5), "Command
 // lines"; src/basic/env-util.c, replace_env_argv): a word $NAME is as many words as its value has, ${NAME} is a part of
-// one word, whatever its value, and $$ is $. A variable that is not set is empty. from is the place of the command
-// line.
-func (e *Environment) Expand(words []string, from string) (out []Word) {
+// one word, whatever its value, and $$ is $. A variable that is not set is empty. Words with a part that is withheld, or
+// that has its value when the unit starts, are open.
+func (e *Environment) Expand(words []string) (out []Word) {
 	for _, word := range words {
 		name, isBare := strings.CutPrefix(word, "$")
-		if !isBare || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "{") {
-			out = append(out, e.expandWord(word, from))
-			continue
+		switch v := e.find(name); {
+		case e.isLiteral:
+			out = append(out, Word{Text: word, From: e.place})
+		case !isBare || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "{"):
+			out = append(out, e.expandWord(word))
+		case v.Open:
+			out = append(out, Word{Text: word, From: e.place, Open: true, Assumed: v.Assumed})
+		default:
+			for _, text := range Argv(v.Text) {
+				out = append(out, Word{Text: text, From: v.From, Assumed: v.Assumed})
+			}
 		}
-
-		v := e.find(name)
-		if v.Open {
-			out = append(out, Word{Text: word, From: from, Open: true, Assumed: v.Assumed})
-			continue
-		}
-		for _, text := range Argv(v.Text) {
-			out = append(out, Word{Text: text, From: v.From, Assumed: v.Assumed})
-		}
+	}
+	for i, w := range out {
+		out[i].Open = w.Open || strings.Contains(w.Text, atStart) || value.HasPlaceholder(w.Text)
 	}
 
 	return out
 }
 
+// atStart begins a specifier that has its value when the unit starts (package systemd, AtStart).
+const atStart = "${%"
+
 // expandWord replaces what is in a word.
-func (e *Environment) expandWord(word, from string) Word {
-	out := Word{From: from}
+func (e *Environment) expandWord(word string) Word {
+	out := Word{From: e.place}
 	var text strings.Builder
 	for rest := word; rest != ""; {
 		before, after, hasDollar := strings.Cut(rest, "$")
@@ -126,7 +152,7 @@ func (e *Environment) expandWord(word, from string) Word {
 			out.Assumed = out.Assumed || v.Assumed
 			text.WriteString(v.Text)
 			if rest = behind; word == "${"+name+"}" && !v.Open && len(Argv(v.Text)) != 1 {
-				out.From = from + ", which passes " + word + " as one argument: write $" + name + " there"
+				out.From = e.place + ", which passes " + word + " as one argument: write $" + name + " there"
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/world"
 )
 
 // TestFlagsOfWords reads a whole command line: a flag takes the next word of whatever place, and what is not known before
@@ -62,14 +64,12 @@ func TestFlagsOfWords(t *testing.T) {
 
 // TestExpand replaces variables as systemd does (src/basic/env-util.c, replace_env_argv).
 func TestExpand(t *testing.T) {
-	var e Environment
+	e := NewEnvironment(world.StartAns{At: "u"})
 	e.Set("TWO", Word{Text: `--a "b c"`, From: "f"})
-	e.Set("GONE", Word{Text: "x", From: "f"})
-	e.Unset("GONE")
 	e.Set("START", Word{Open: true})
 	expand := func(word string) string {
 		var got []string
-		for _, w := range e.Expand([]string{word}, "u") {
+		for _, w := range e.Expand([]string{word}) {
 			text := w.Text + "@" + w.From
 			if w.Open {
 				text = "open"

@@ -90,6 +90,16 @@ func (f *EnvFile) Value(variable string) (value string, ok bool) {
 	return a.value, ok
 }
 
+// Variables returns the values of all variables, as systemd sets them.
+func (f *EnvFile) Variables() map[string]*string {
+	all := map[string]*string{}
+	for _, a := range f.vars {
+		all[a.name] = &a.value
+	}
+
+	return all
+}
+
 // Get returns the flags in a variable, or false if the file does not assign it. Set writes changed flags.
 func (f *EnvFile) Get(variable string) (*Flags, bool) {
 	a, ok := f.find(variable)

@@ -134,8 +134,25 @@ func describeUnit(u systemd.Unit) world.UnitAns {
 // describeStart returns how a unit starts its process. A variable may contain a secret, so only the values that
 // become words of the command line are returned, which every user can read, without those of secret flags.
 func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
+	show := func(name, text string) (*string, bool) { return showVariable(u.Command, name, text) }
+	out := StartReader{Root: l.root(), Read: l.originalText, Show: show}.Describe(u)
+	out.Words = kubelet.HideSecretWords(u.Command)
+
+	return out
+}
+
+// StartReader reads how units start their processes.
+type StartReader struct {
+	Root nodefile.Root
+	Read func(file string) (string, error) // the text of an environment file
+	// Show returns the value of a variable that is wanted; nil for one that must not be shown.
+	Show func(name, text string) (shown *string, isWanted bool)
+}
+
+// Describe returns how a unit starts its process.
+func (r StartReader) Describe(u systemd.Unit) *world.StartAns {
 	out := &world.StartAns{
-		Words:          kubelet.HideSecretWords(u.Command),
+		Words:          u.Command,
 		At:             u.CommandAt,
 		Literal:        u.Literal,
 		Vars:           map[string]string{},
@@ -149,12 +166,14 @@ func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
 
 	for _, variable := range u.Environment {
 		name, text, _ := strings.Cut(variable, "=")
-		if text != "" {
-			out.Sets = append(out.Sets, name)
+		out.Sets = slices.DeleteFunc(out.Sets, func(earlier string) bool { return earlier == name })
+		delete(out.Vars, name)
+		delete(out.VarsAt, name)
+		if text == "" || isUnset(u, name, text) {
+			continue
 		}
-		shown, isNamed := showVariable(u.Command, name, text)
-		if isNamed && shown != nil && !strings.Contains(text, systemd.AtStart) {
-			// Otherwise it is not known before the unit starts.
+		out.Sets = append(out.Sets, name)
+		if shown, _ := r.Show(name, text); shown != nil {
 			out.Vars[name] = *shown
 			if at := u.EnvironmentAt[name]; at != "" {
 				if out.VarsAt == nil {
@@ -164,50 +183,44 @@ func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
 			}
 		}
 	}
-	l.addFiles(out, u)
+	r.addFiles(out, u)
 
 	return out
 }
 
-// addFiles adds the environment files of a unit, and the variables of each that the command line names.
-func (l *Live) addFiles(out *world.StartAns, u systemd.Unit) {
+// addFiles adds the environment files of a unit, and the wanted variables of each.
+func (r StartReader) addFiles(out *world.StartAns, u systemd.Unit) {
 	for _, f := range u.EnvironmentFiles {
-		files := systemd.Glob(l.root(), f.Path)
+		files := systemd.Glob(r.Root, f.Path)
 		if !slices.Contains(files, f.Path) { // a pattern, whose files may come later
 			files = append([]string{f.Path}, files...)
 		}
 		for _, file := range files {
 			out.Files = append(out.Files, file)
-			if read, isRead := l.readVariables(file, u.Command); isRead {
-				if out.Read == nil {
-					out.Read = map[string]map[string]*string{}
+			text, err := r.Read(file)
+			if err != nil && fault.CodeOf(err) != fault.Absent {
+				continue
+			}
+			if out.Read == nil {
+				out.Read = map[string]map[string]*string{}
+			}
+			out.Read[file] = map[string]*string{}
+			env, err := kubelet.ParseEnvFile(text)
+			if err != nil { // systemd ignores it
+				continue
+			}
+			for name, text := range env.Variables() {
+				if shown, isWanted := r.Show(name, *text); isWanted && !isUnset(u, name, *text) {
+					out.Read[file][name] = shown
 				}
-				out.Read[file] = read
 			}
 		}
 	}
 }
 
-// readVariables returns the variables of an environment file that words name, as the file is without prelet.
-func (l *Live) readVariables(file string, words []string) (read map[string]*string, isRead bool) {
-	text, err := l.originalText(file)
-	if err != nil && fault.CodeOf(err) != fault.Absent {
-		return nil, false
-	}
-
-	read = map[string]*string{}
-	env, err := kubelet.ParseEnvFile(text)
-	if err != nil { // systemd ignores it
-		return read, true
-	}
-	for _, name := range env.Names() {
-		value, _ := env.Value(name)
-		if shown, isNamed := showVariable(words, name, value); isNamed {
-			read[name] = shown
-		}
-	}
-
-	return read, true
+// isUnset reports whether a unit removes a variable with a value.
+func isUnset(u systemd.Unit, name, text string) bool {
+	return slices.Contains(u.Unset, name) || slices.Contains(u.Unset, name+"="+text)
 }
 
 // originalText returns the text of a file as it is without prelet.

@@ -61,15 +61,19 @@ func TestStartTellsNoSecret(t *testing.T) {
 		Name:  "kubelet.service",
 		Names: []string{"kubelet.service", "node.service"},
 		Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "--max-pods=${PODS}",
-			"--manifest-url-header=${HEADER}", "$KUBELET_EXTRA_ARGS"},
+			"--manifest-url-header=${HEADER}", "$KUBELET_EXTRA_ARGS", "$EMPTY", "$GONE", "$OTHER"},
 		Environment: []string{
 			"KUBELET_CONFIG_ARGS=--config=/x",
 			"NAME=--v=2",
 			"PODS=20",
 			"HEADER=Authorization:secret",
 			"HTTPS_PROXY=http://me:secret@proxy",
+			"EMPTY=x",
 			"EMPTY=",
+			"GONE=--v=3",
+			"OTHER=--v=4",
 		},
+		Unset: []string{"GONE", "OTHER=--v=4", "PODS=21"},
 	}
 	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: "/etc/default/kubelet", Optional: true})
 

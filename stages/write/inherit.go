@@ -1,7 +1,6 @@
 package write
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"path"
@@ -68,9 +67,6 @@ func newInheriting(cfg schema.Body, in stages.Inputs) inheriting {
 	return how
 }
 
-// unitRef is the place of what the kubelet's unit has itself.
-const unitRef = "the kubelet's unit"
-
 // addTo adds to a base what the kubelet inherits, with these environment files.
 func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) {
 	environment := how.makeEnvironment(files)
@@ -79,8 +75,8 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 	own := kubelet.Word{Open: true} // the words of the flags file, whose last may be a flag that takes the next one
 	between := []kubelet.Word{own}
 	isUnset := false
-	if how.own != "" {
-		line.Hidden = expand(environment, []string{"$" + how.own}, how.unitPlace())
+	if how.own != "" && !how.start.Literal {
+		line.Hidden = environment.Expand([]string{"$" + how.own})
 		f := files[how.ownFile]
 		isUnset = f == nil || !slices.Contains(f.Names(), how.own)
 		if f != nil && isUnset {
@@ -97,8 +93,8 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 		line.IsPassed = how.isKnown && slices.Contains(how.start.Files, how.ownFile)
 		line.AsOne = words[i] != "$"+how.own
 	}
-	line.Before = how.expandUnit(environment, before)
-	line.After = how.expandUnit(environment, after)
+	line.Before = environment.Expand(before)
+	line.After = environment.Expand(after)
 
 	base.Inherited.Partly = !how.isUnknown && (!how.isKnown || environment.IsPartly() && hasVariable(words))
 	base.Inherited.Line = line
@@ -123,65 +119,21 @@ func listLate(between, after []kubelet.Word) []kubelet.Word {
 }
 
 // makeEnvironment returns the variables of the unit. The value of one that is not part of a recording, such as one that
-// may be a secret, is not known.
-func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) (e kubelet.Environment) {
-	for _, name := range how.start.Sets {
-		e.Set(name, kubelet.Word{From: how.unitPlace(), Open: true})
+// may be a secret, is not known. The known files have questions of their own.
+func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) kubelet.Environment {
+	start := how.start
+	start.Read = map[string]map[string]*string{unitfile.Gate: nil}
+	maps.Copy(start.Read, how.start.Read)
+	for _, file := range how.known {
+		start.Read[file] = nil
 	}
-	for name, text := range how.start.Vars {
-		e.Set(name, kubelet.Word{Text: text, From: cmp.Or(how.start.VarsAt[name], unitRef)})
-	}
-
-	for _, p := range how.start.Files {
-		read, isRead := how.start.Read[p]
-		isOfTape := slices.Contains(how.known, p) // by a question of its own
-		switch f := files[p]; {
-		case f != nil:
-			e.AddFile(f, p)
-		case isRead && !isOfTape:
-			addRead(&e, p, read)
-		case p != unitfile.Gate && !isOfTape:
-			e.AddUnknownFile()
+	for file, f := range files {
+		if f != nil {
+			start.Read[file] = f.Variables()
 		}
 	}
 
-	return e
-}
-
-// addRead sets the variables of an environment file, as far as they are known.
-func addRead(e *kubelet.Environment, file string, read map[string]*string) {
-	for name, text := range read {
-		word := kubelet.Word{From: file, Open: text == nil}
-		if text != nil {
-			word.Text = *text
-		}
-		e.Set(name, word)
-	}
-}
-
-// unitPlace returns the place of the unit's command line.
-func (how inheriting) unitPlace() string { return cmp.Or(how.start.At, unitRef) }
-
-// expandUnit returns the words of the unit, as systemd passes them.
-func (how inheriting) expandUnit(e kubelet.Environment, words []string) (out []kubelet.Word) {
-	if !how.start.Literal {
-		return expand(e, words, how.unitPlace())
-	}
-	for _, text := range words {
-		out = append(out, kubelet.Word{Text: text, From: how.unitPlace(), Open: strings.Contains(text, "${%")})
-	}
-
-	return out
-}
-
-// expand returns words at a place with variables replaced. Parts of a file may be withheld.
-func expand(e kubelet.Environment, words []string, place string) []kubelet.Word {
-	out := e.Expand(words, place)
-	for i, w := range out {
-		out[i].Open = w.Open || value.HasPlaceholder(w.Text)
-	}
-
-	return out
+	return kubelet.NewEnvironment(start)
 }
 
 func hasVariable(words []string) bool {

@@ -189,10 +189,11 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 	}
 	run = kubeletbin.DryRun{Folder: a.Folder}
 	if a.Secret != nil {
-		unit := unitflags.KubeletUnit{Root: a.Root, Name: k.Unit, Planned: planned}
-		if words, run.Environment, err = unit.ListWords(); err != nil {
+		line, err := unitflags.KubeletUnit{Root: a.Root, Name: k.Unit, Planned: planned}.Read()
+		if err != nil {
 			return run, err
 		}
+		words, run.Environment = line.Words, line.Variables
 	}
 	run.Words = words
 	if a.Secret == nil && a.knowsFlag(ctx, cgroupFlag) { // this machine's control groups do not count

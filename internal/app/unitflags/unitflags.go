@@ -22,7 +22,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/value"
 )
 
 // ErrOtherProgram is the error for a unit that starts another program than the kubelet, such as a shell.
@@ -31,8 +30,8 @@ var ErrOtherProgram = errors.New("the unit does not start the kubelet itself")
 // ErrNoCommand is the error for a unit that starts nothing, such as one that is masked.
 var ErrNoCommand = errors.New("the unit has no command line")
 
-// ErrRefused is the error for a unit that systemd does not load.
-var ErrRefused = errors.New("systemd refuses the unit")
+// errRefused is the error for a unit that systemd does not load.
+var errRefused = errors.New("systemd refuses the unit")
 
 // KubeletUnit is the kubelet's unit of a machine, as it will be with the files that a site changes.
 type KubeletUnit struct {
@@ -45,54 +44,42 @@ type KubeletUnit struct {
 // CheckFlags checks the flags with which a machine starts its kubelet: those of its unit, of the unit's drop-ins and of
 // all their environment files. A plan reads only those files that the site or kubeadm writes, as others may have
 // secrets that a recording must not contain.
-func (u KubeletUnit) CheckFlags() hcl.Diagnostics {
-	words, _, err := u.ListWords()
-	if errors.Is(err, ErrNoCommand) {
+func (u KubeletUnit) CheckFlags() (diags hcl.Diagnostics) {
+	summary := "systemd would not start " + u.Name
+	line, err := u.Read()
+	switch {
+	case errors.Is(err, ErrNoCommand):
 		return nil
-	}
-	if errors.Is(err, ErrRefused) {
-		return hcl.Diagnostics{origin.Error(fault.Systemd, hcl.Range{}, "systemd would not start "+u.Name,
+	case errors.Is(err, errRefused):
+		return hcl.Diagnostics{origin.Error(fault.Systemd, hcl.Range{}, summary,
 			"%s. Correct the unit.", origin.Capitalize(err.Error()))}
-	}
-	if err != nil {
+	case err != nil:
 		return hcl.Diagnostics{origin.Warning(fault.KubeletFlag, hcl.Range{},
 			"The kubelet's flags of "+u.Name+" are not checked",
 			"%s.", origin.Capitalize(nodefile.Reason(err)))}
 	}
 
-	return append(u.checkFiles(), judge.DiagnoseFlags(words, u.Kubelet)...)
-}
-
-// checkFiles reports an environment file without which systemd does not start the unit. Below another root it may come
-// while that machine boots.
-func (u KubeletUnit) checkFiles() hcl.Diagnostics {
-	unit, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
-	if err != nil {
-		return nil
-	}
-	file, place := unit.FindMissingFile(u.Root, u.Planned)
-	if file == "" {
-		return nil
+	if file := line.missing; file != "" {
+		report := origin.Error
+		if u.Root != "" { // it may come while that machine boots
+			report = origin.Warning
+		}
+		diags = append(diags, report(fault.Systemd, hcl.Range{}, summary,
+			"%s does not exist, and EnvironmentFile= in %s needs it. Create it, or write EnvironmentFile=-%s there.",
+			file, line.missingAt, file))
 	}
 
-	report := origin.Error
-	if u.Root != "" {
-		report = origin.Warning
-	}
-
-	return hcl.Diagnostics{report(fault.Systemd, hcl.Range{}, "systemd would not start "+u.Name,
-		"%s does not exist, and EnvironmentFile= in %s needs it. Create it, or write EnvironmentFile=-%s there.",
-		file, place, file)}
+	return append(diags, judge.DiagnoseFlags(line.Words, u.Kubelet)...)
 }
 
 // CheckDropIns checks the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,
 // with those that the site writes. The site may change those that mayWrite reports.
 func (u KubeletUnit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnostics) {
-	words, _, err := u.ListWords()
+	line, err := u.Read()
 	if err != nil {
 		return nil // CheckFlags has reported it
 	}
-	flags := kubelet.FlagsOf(words)
+	flags := kubelet.FlagsOf(line.Words)
 	folder, ok := flags.LookupPath("config-dir")
 	if !ok {
 		return nil
@@ -184,61 +171,49 @@ func refuseDropIn(path, why string) *hcl.Diagnostic {
 		origin.Capitalize(strings.TrimSuffix(why, ".")))
 }
 
-// ListWords returns the arguments of the unit's kubelet and its variables, NAME=VALUE, as systemd passes them. Words
-// that only the start of the unit decides, or that have a secret, are open. A unit that starts nothing, or another
-// program, such as a shell, is an error. An environment file that cannot be read has none: the plan reports it.
-func (u KubeletUnit) ListWords() (words []kubelet.Word, variables []string, err error) {
-	file, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
-	if err != nil {
-		return nil, nil, err
-	}
-	start := file.Unit(kubelet.Argv)
-	switch {
-	case start.Refusal != "" && len(start.Command) > 0:
-		return nil, nil, fmt.Errorf("%w: %s", ErrRefused, start.Refusal)
-	case file.Load == "masked" || len(start.Command) == 0:
-		return nil, nil, ErrNoCommand
-	case path.Base(start.Command[0]) != "kubelet":
-		return nil, nil, fmt.Errorf("%w: it starts %s", ErrOtherProgram, start.Command[0])
-	}
+// CommandLine is how systemd starts the kubelet of a unit, with all that its environment files have.
+type CommandLine struct {
+	Words     []kubelet.Word // the arguments
+	Variables []string       // NAME=VALUE
 
-	var environment kubelet.Environment
-	for _, v := range start.Environment {
-		name, text, _ := strings.Cut(v, "=")
-		environment.Set(name, kubelet.Word{Text: text, From: start.EnvironmentAt[name]})
-	}
-	for _, f := range start.EnvironmentFiles {
-		for _, file := range systemd.Glob(u.Root, f.Path) {
-			if env, err := kubelet.ParseEnvFile(u.readPlanned(file)); err == nil {
-				environment.AddFile(env, file)
-			}
-		}
-	}
-	for _, line := range file.Settings["UnsetEnvironment"] {
-		for _, name := range kubelet.Argv(line.Value) {
-			environment.Unset(name)
-		}
-	}
-
-	if start.Literal {
-		for _, text := range start.Command[1:] {
-			words = append(words, kubelet.Word{Text: text, From: start.CommandAt})
-		}
-	} else {
-		words = environment.Expand(start.Command[1:], start.CommandAt)
-	}
-	for i, w := range words {
-		words[i].Open = w.Open || strings.Contains(w.Text, systemd.AtStart) || value.HasPlaceholder(w.Text)
-	}
-
-	return words, environment.List(), nil
+	missing, missingAt string // an environment file that must exist, and the place that needs it
 }
 
-// readPlanned returns the text of a file as it will be; "" if it cannot be read.
-func (u KubeletUnit) readPlanned(file string) string {
-	if text, isPlanned := u.Planned[file]; isPlanned {
-		return string(text)
+// Read returns the unit's command line. Words that only the start of the unit decides, or that have a secret, are open.
+// A unit that starts nothing, or another program, such as a shell, is an error.
+func (u KubeletUnit) Read() (line CommandLine, err error) {
+	file, err := systemd.ReadPlannedUnit(u.Root, u.Name, u.Planned)
+	if err != nil {
+		return line, err
+	}
+	unit := file.Unit(kubelet.Argv)
+	switch {
+	case unit.Refusal != "" && len(unit.Command) > 0:
+		return line, fmt.Errorf("%w: %s", errRefused, unit.Refusal)
+	case file.Load == "masked" || len(unit.Command) == 0:
+		return line, ErrNoCommand
+	case path.Base(unit.Command[0]) != "kubelet":
+		return line, fmt.Errorf("%w: it starts %s", ErrOtherProgram, unit.Command[0])
 	}
 
-	return u.Root.TextIfReadable(file)
+	show := func(_, text string) (*string, bool) { return &text, true }
+	start := probe.StartReader{Root: u.Root, Read: u.readPlanned, Show: show}.Describe(unit)
+	environment := kubelet.NewEnvironment(*start)
+	line.Words, line.Variables = environment.Expand(start.Words[1:]), environment.List()
+	line.missing, line.missingAt = file.FindMissingFile(u.Root, u.Planned)
+
+	return line, nil
+}
+
+// readPlanned returns the text of a file as it will be.
+func (u KubeletUnit) readPlanned(file string) (string, error) {
+	if text, isPlanned := u.Planned[file]; isPlanned {
+		return string(text), nil
+	}
+	text, f := u.Root.Text(file)
+	if f != nil {
+		return "", f
+	}
+
+	return text, nil
 }

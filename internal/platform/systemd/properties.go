@@ -40,6 +40,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		ProtectSystem: read[string](&r, "ProtectSystem"),
 		Writable:      read[[]string](&r, "ReadWritePaths"),
 		Environment:   read[[]string](&r, "Environment"),
+		Unset:         read[[]string](&r, "UnsetEnvironment"),
 		Status:        read[int32](&r, "ExecMainStatus"),
 
 		MainPID:  read[uint32](&r, "MainPID"),

@@ -298,6 +298,9 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 			out.EnvironmentAt[name] = line.Place()
 		}
 	}
+	for _, line := range u.Settings["UnsetEnvironment"] {
+		out.Unset = append(out.Unset, words(line.Value)...)
+	}
 	for _, file := range u.Settings["EnvironmentFile"] {
 		p, isOptional := strings.CutPrefix(u.expandSpecifiers(file.Value), "-")
 		out.EnvironmentFiles = append(out.EnvironmentFiles, unitfile.EnvironmentFile{Path: p, Optional: isOptional})

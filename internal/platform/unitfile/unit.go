@@ -29,6 +29,7 @@ type Unit struct {
 	ProtectSystem string   // which part of the file system is read-only for it: strict, full, …
 	Writable      []string // ReadWritePaths=
 	Environment   []string // NAME=VALUE
+	Unset         []string // UnsetEnvironment=: NAME, or NAME=VALUE for this value only
 	Command       []string // the words of ExecStart=, the program first
 	// Literal is set if systemd replaces no variables in Command (a colon before the program).
 	Literal bool

@@ -228,8 +228,11 @@ func (w *Where) openKubelets() error {
 	for _, file := range w.Kubelets {
 		b := kubeletbin.At(file)
 		version, err := b.Version(context.Background(), true)
-		if err == nil && version == "" {
+		switch {
+		case err == nil && version == "":
 			err = errors.New("no such program")
+		case errors.Is(err, kubeletbin.ErrNoVersion) && !w.TakesKubelets:
+			version, err = "v", nil // that of the node stays
 		}
 		if err != nil {
 			return fault.Usage.Errorf("--kubelet %s: %s", file, err)

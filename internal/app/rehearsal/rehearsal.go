@@ -74,7 +74,7 @@ func (r *Source) Ask(ctx context.Context, q world.Question) world.Answer {
 // findBinary returns the binary that a question is about; nil if there is none.
 func (r *Source) findBinary(q world.Question) *dryrun.Asker {
 	if req, err := world.DryRun.Request(q); q.Kind == world.KindDryRun && err == nil {
-		return r.Binaries[req.Kubelet]
+		return cmp.Or(r.Binaries[req.Kubelet], r.Binaries["v"]) // that one is of any version
 	}
 
 	return r.Binaries["v"+strings.TrimPrefix(r.Kubelet, "v")]

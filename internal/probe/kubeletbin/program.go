@@ -61,6 +61,9 @@ func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns,
 	return b.askAccepts(ctx)
 }
 
+// ErrNoVersion is the error of a program that starts, as a kubelet that was built without a version.
+var ErrNoVersion = errors.New("--version does not print a version")
+
 // looksLikeVersion matches versions, also of vendors: v1.36.3+rke2r1.
 var looksLikeVersion = lazy.Regexp(`^v[0-9][0-9A-Za-z.+~_-]{0,62}$`)
 
@@ -72,7 +75,7 @@ func (b *Binary) askVersion(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("%s --version: %w", b.Path(), err)
 	case !looksLikeVersion().MatchString(v):
-		return "", fmt.Errorf("%s --version does not print a version", b.Path())
+		return "", fmt.Errorf("%s %w", b.Path(), ErrNoVersion)
 	}
 
 	return v, nil

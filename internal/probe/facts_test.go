@@ -39,6 +39,7 @@ func TestFactsFile(t *testing.T) {
 	hasGPU := `{"cpu": {"logical": 2}, "memory": {"total_bytes": 1}, "accelerators": [{"kind": "gpu"}], "gpus": []}`
 	for text, want := range map[string]string{
 		"{":                                 "machine.json:1:2: the document ends too early",
+		`{"format_version": 1, "facts": {`:  "machine.json:1:33: the document ends too early",
 		`{"facts": 3}`:                      "machine.json:1:11: facts is the number 3; Write an object",
 		`{"facts": {}}`:                     "has no facts about CPUs and memory",
 		`{}`:                                "has no facts about CPUs and memory",

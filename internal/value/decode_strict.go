@@ -47,8 +47,11 @@ func ExplainPlace(path string, err error) (why, next string) {
 // other letters too, duplicate names, values of another type, null where it has no meaning, and text after the
 // document. Such errors are *PlaceError and have no words of Go.
 func DecodeStrict(text []byte, into any) error {
+	err := newStrict(text, 0).check(nil, nil) // a document that is cut off says so, whatever its names are
 	d := newStrict(text, 0)
-	err := d.check(reflect.TypeOf(into), nil)
+	if err == nil {
+		err = d.check(reflect.TypeOf(into), nil)
+	}
 	if err == nil {
 		if _, end := d.dec.Token(); end != io.EOF {
 			err = d.errorAt(d.next(), nil, "there is more text after the end of the document", "")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -90,7 +92,8 @@ func explainNode(ctx context.Context, e *app.Env, w app.Where, word string) (Exp
 	}
 	defer n.Close()
 
-	if err := checkVariable(n.Site, word); err != nil {
+	word, err = findVariable(n.Site, word)
+	if err != nil {
 		return Explanation{}, err
 	}
 	n.Explains = true
@@ -170,14 +173,19 @@ func explainItem(p *boot.Plan, item explain.Item) Explanation {
 	}
 }
 
-// checkVariable refuses the name of a variable before a plan is made, which may wait for the cluster.
-func checkVariable(site *lang.Site, word string) error {
+// findVariable returns the item of a variable that is written as in a site, var.NAME, and any other word as it is. It
+// refuses one that is not declared before a plan is made, which may wait for the cluster.
+func findVariable(site *lang.Site, word string) (item string, err error) {
 	name, isVariable := strings.CutPrefix(word, "var.")
 	if !isVariable || strings.Contains(word, "/") || site == nil { // with a slash it is the key of a label or taint
-		return nil
+		return word, nil
 	}
-	if name, _, _ := strings.Cut(name, "."); site.Variables[name] != nil {
-		return fault.Usage.Errorf(
+	name, member, _ := strings.Cut(name, ".")
+	switch isDeclared := site.Variables[name] != nil; {
+	case isDeclared && member == "":
+		return "var/" + name, nil
+	case isDeclared:
+		return "", fault.Usage.Errorf(
 			"%s is a value of the site, and not an item of the plan: prelet eval %s prints it", word, word)
 	}
 
@@ -185,13 +193,13 @@ func checkVariable(site *lang.Site, word string) error {
 	near := nearest.Word(name, known)
 	switch {
 	case near != "":
-		return fault.Usage.Errorf("var.%s is not declared in this site; did you mean var.%s?", name, near)
+		return "", fault.Usage.Errorf("var.%s is not declared in this site; did you mean var.%s?", name, near)
 	case len(known) > 0:
-		return fault.Usage.Errorf(
+		return "", fault.Usage.Errorf(
 			"var.%s is not declared in this site, which declares %s", name, strings.Join(known, ", "))
 	}
 
-	return fault.Usage.Errorf("var.%s is not declared: this site has no variable", name)
+	return "", fault.Usage.Errorf("var.%s is not declared: this site has no variable", name)
 }
 
 // findItem returns the item that a bare word means, if there is only one.
@@ -227,8 +235,12 @@ func findItem(p *boot.Plan, word string) (explain.Item, error) {
 				"%q is not in this plan; did you mean %s/%s?", word, singular, name)
 		}
 	}
-	return explain.Item{}, fault.Usage.Errorf(
-		"%q is not in this plan. To explain why a label is missing, write label/%s", word, word)
+	next := "To explain why a label is missing, write label/" + word
+	if len(content.IsLabelKey(word)) > 0 || !strings.Contains(word, "/") && strings.Contains(word, ".") {
+		next = "prelet plan lists the items"
+	}
+
+	return explain.Item{}, fault.Usage.Errorf("%q is not in this plan. %s", word, next)
 }
 
 func listItems(items []explain.Item) string {

@@ -138,17 +138,17 @@ func placeAtValue(s *lang.Site, given map[string]string, d *hcl.Diagnostic) *hcl
 	}
 
 	moved := *d
-	detail := strings.TrimSuffix(d.Detail, ".")
 	value := s.Values[name]
 	if value == nil {
 		value = v.Default
 	}
 	switch {
 	case given[name] != "":
-		moved.Detail = fmt.Sprintf("%s. var.%s has its value from %s.", detail, name, given[name])
+		moved.Detail = stages.Sentence(d.Detail, fmt.Sprintf("var.%s has its value from %s", name, given[name]))
 	case value != nil:
 		at := value.Range()
-		moved.Detail = fmt.Sprintf("%s. It is the value of var.%s, used at %s.", detail, name, origin.Place(*d.Subject))
+		moved.Detail = stages.Sentence(d.Detail,
+			fmt.Sprintf("It is the value of var.%s, used at %s", name, origin.Place(*d.Subject)))
 		moved.Subject = &at
 		moved.Context = nil
 	}

@@ -1,9 +1,11 @@
 package judge
 
 import (
+	"bytes"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -199,7 +201,12 @@ func (j checker) findSetter(f rules.Violation) setter {
 	}
 	isBelow := f.InFile && j.Node.DropIn != "" // settings of the site are in the drop-in
 	if !isBelow && len(from) > 0 && from[0].Kind != origin.Base {
-		return setter{at: origin.DecidingRange(from), name: from[0].Ref}
+		at := origin.DecidingRange(from)
+		if f.IsAboutName() {
+			at = j.findKey(at, f.Pointer)
+		}
+
+		return setter{at: at, name: from[0].Ref}
 	}
 
 	set := setter{at: j.findFileRange("kubelet-config"), isBase: true}
@@ -212,6 +219,31 @@ func (j checker) findSetter(f rules.Violation) setter {
 	}
 
 	return set
+}
+
+// findKey returns where the site writes the name of a field, before the value at a place in the same line; the place
+// itself if it does not.
+func (j checker) findKey(value hcl.Range, pointer string) hcl.Range {
+	name := path.Base(pointer)
+	source := j.Site.Sources[value.Filename]
+	if !value.CanSliceBytes(source) {
+		return value
+	}
+	before := source[:value.Start.Byte]
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	i := bytes.LastIndex(line, []byte(name))
+	if i < 0 {
+		return value
+	}
+
+	key := value
+	key.Start.Column -= utf8.RuneCount(line[i:])
+	key.Start.Byte -= len(line) - i
+	key.End = key.Start
+	key.End.Column += utf8.RuneCountInString(name)
+	key.End.Byte += len(name)
+
+	return key
 }
 
 // findFlagSetter is findSetter for a flag, by the place of its last word.

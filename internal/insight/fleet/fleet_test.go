@@ -187,6 +187,34 @@ func TestApart(t *testing.T) {
 	}
 }
 
+// Machines that would have one node name are named, also over the parts of shards; a plan that failed has no name.
+func TestTwins(t *testing.T) {
+	member := func(source, node string) Effect {
+		return Effect{Member: Member{Source: source, Node: node}, Group: Group{State: Changed}}
+	}
+	failed := Effect{Member: Member{Source: "f", Node: "n1", Code: fault.HardwareFailed}, Group: Group{State: Failed}}
+	shards := [][]Effect{{member("b", "n1"), member("c", "n2"), failed}, {member("a", "n1"), member("d", ""), member("e", "")}}
+
+	var parts []*FleetEffect
+	for i, effects := range shards {
+		r := NewReport("1")
+		r.Shard = &Shard{Index: i, Of: len(shards)}
+		for _, e := range effects {
+			r.Add(e)
+		}
+		r.Finish()
+		if r.Twins != nil {
+			t.Errorf("shard %d: got %v, want no twins", i, r.Twins)
+		}
+		parts = append(parts, throughJSON(t, r))
+	}
+	all, err := Merge(parts, []string{"0", "1"})
+	want := []Twin{{"n1", []string{"a", "b"}}}
+	if err != nil || !reflect.DeepEqual(all.Twins, want) {
+		t.Errorf("merged: got %v, %v; want %v", all.Twins, err, want)
+	}
+}
+
 // Property: over random fleets, no other group has all traits by which a group is named, and what is common together
 // with what is a group's own is what the group has.
 func TestApartAndCommonOfRandomFleets(t *testing.T) {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,11 +41,19 @@ type FleetEffect struct {
 	// Causes are the inputs that differ from those of Against on some machine: files of the site, variables, objects.
 	Causes   []string `json:"causes,omitempty"`
 	Declares Declares `json:"declared_features,omitzero"`
-	Groups   []Group  `json:"groups"`
+	// Twins are node names that several machines would have. Only one of them can join.
+	Twins  []Twin  `json:"twins,omitempty"`
+	Groups []Group `json:"groups"`
 
 	Common Group `json:"-"` // what all groups that change have; empty if fewer than two do
 
 	groups map[string]*Group
+}
+
+// Twin is a node name with the machines that would have it.
+type Twin struct {
+	Node     string   `json:"node"`
+	Machines []string `json:"machines"` // sorted
 }
 
 // Assumed is an answer that is not the machines' own.
@@ -245,8 +254,29 @@ func (r *FleetEffect) Finish() {
 		)
 	})
 	r.countKeptAway()
+	r.setTwins()
 	r.setCommon()
 	r.setApart()
+}
+
+// setTwins finds the node names that several machines would have.
+func (r *FleetEffect) setTwins() {
+	byNode := map[string][]string{}
+	for _, g := range r.Groups {
+		for _, m := range g.Machines {
+			if m.Node != "" && m.Code == "" {
+				byNode[m.Node] = append(byNode[m.Node], m.Source)
+			}
+		}
+	}
+
+	r.Twins = nil
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		if sources := byNode[node]; len(sources) > 1 {
+			slices.Sort(sources)
+			r.Twins = append(r.Twins, Twin{node, sources})
+		}
+	}
 }
 
 // countKeptAway counts the machines whose kubelet would be held, or of which that is not known, and those that would

@@ -78,6 +78,9 @@ type Violation struct {
 	Newer     bool   // the kubelet is newer than the tables, and only they have this violation
 }
 
+// IsAboutName reports whether a violation is about the name of a field, and not about its value.
+func (f Violation) IsAboutName() bool { return f.Rule == unknownField || f.Rule == otherVersion }
+
 // Subject is a kubelet that is about to start.
 type Subject struct {
 	Config *kubelet.Config // merged, drop-ins included; nil: unknown

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -52,6 +54,9 @@ func checkAnswer(
 		out.Facts = map[string]any{}
 	}
 	for _, f := range a.Facts {
+		if k := findDenormal(f.Value); k != "" {
+			return out, fmt.Errorf("fact %q: its key %+q is not in Unicode's form NFC, in which sites have all text", f.Name, k)
+		}
 		out.Facts[f.Name] = f.Value
 		addText(&out.Evidence, "facts."+f.Name, f.Evidence)
 		addText(&out.Unknown, "facts."+f.Name, f.Unknown)
@@ -63,6 +68,30 @@ func checkAnswer(
 	}
 
 	return out, nil
+}
+
+// findDenormal returns a key of a map in the value that the evaluation of a site would change, so that two keys could
+// become one; "" if there is none.
+func findDenormal(v any) string {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if k := findDenormal(e); k != "" {
+				return k
+			}
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if !norm.NFC.IsNormalString(k) {
+				return k
+			}
+			if inner := findDenormal(v[k]); inner != "" {
+				return inner
+			}
+		}
+	}
+
+	return ""
 }
 
 func emptyAnswer(d contract.Description) world.DetectorAns {

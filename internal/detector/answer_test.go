@@ -6,8 +6,27 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
+
+// TestKeysAreNormal: a key that would change on its way into a site is refused, and one that would not is kept.
+func TestKeysAreNormal(t *testing.T) {
+	number := contract.Type{Kind: contract.Number}
+	counts := contract.Type{Kind: contract.Map, Element: &number}
+	d := contract.Description{Facts: []contract.Attribute{
+		{Name: "models", Type: contract.Type{Kind: contract.List, Element: &counts}},
+	}}
+	for key, isNormal := range map[string]bool{
+		"Radeon\u2122 PRO": true, "Gr\u00f6\u00dfe": true, "Gro\u0308\u00dfe": false, "\u212b": false, "\u1112\u1161": false,
+	} {
+		a := contract.Answer{Facts: []contract.Fact{{Name: "models", Value: []any{map[string]any{key: 1.0}}}}}
+		_, err := checkAnswer(d, &a, world.DetectorReq{})
+		if (err == nil) != isNormal || err != nil && !strings.Contains(err.Error(), `fact "models": its key`) {
+			t.Errorf("key %+q: got error %v; want it accepted: %t", key, err, isNormal)
+		}
+	}
+}
 
 // TestContractLabels: a kubelet accepts each label that the contract accepts, so that nothing else checks labels.
 func TestContractLabels(t *testing.T) {

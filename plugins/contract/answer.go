@@ -115,8 +115,8 @@ func (c *checker) devices(list []Device) {
 func (c *checker) device(at string, d Device) {
 	c.optionalText(at+".name", d.Name)
 	c.optionalText(at+".model", d.Model)
-	c.optionalText(at+".driver", d.Driver)
-	c.optionalText(at+".interface", d.Interface)
+	c.optionalName(at+".driver", "name of a driver", d.Driver, MaxName, "/")
+	c.optionalName(at+".interface", "name of a network interface", d.Interface, maxInterface, "/: ")
 	if d.Kind != nil && !slices.Contains(Kinds(), *d.Kind) {
 		valid := strings.Join(Kinds(), ", ")
 		c.invalid(at+".kind", "kind of device", *d.Kind, "Valid kinds: "+valid+".")
@@ -141,6 +141,9 @@ func (c *checker) device(at string, d Device) {
 	c.optionalCount(at+".numa", d.NUMA)
 	c.optionalCount(at+".sriov_total_vfs", d.SRIOVTotalVFs)
 	c.optionalCount(at+".sriov_num_vfs", d.SRIOVNumVFs)
+	if d.SRIOVNumVFs != nil && d.SRIOVTotalVFs != nil && *d.SRIOVNumVFs > *d.SRIOVTotalVFs {
+		c.invalid(at+".sriov_num_vfs", "number", *d.SRIOVNumVFs, fmt.Sprintf("At most sriov_total_vfs, %d.", *d.SRIOVTotalVFs))
+	}
 	c.freeMap(at+".attributes", d.Attributes)
 	c.evidence(at+".evidence", d)
 }
@@ -152,6 +155,17 @@ func (c *checker) optionalText(at string, s *string) {
 		c.add(at, "empty", "Leave out what is unknown.")
 	default:
 		c.text(at, *s)
+	}
+}
+
+// maxInterface is the length of the longest name of an interface in bytes, as IFNAMSIZ of Linux has it.
+const maxInterface = 15
+
+// optionalName checks a name that is also a folder of /sys.
+func (c *checker) optionalName(at, what string, s *string, most int, forbidden string) {
+	c.optionalText(at, s)
+	if s != nil && (len(*s) > most || *s == "." || *s == ".." || strings.ContainsAny(*s, forbidden)) {
+		c.invalid(at, what, *s, fmt.Sprintf("As /sys has it: at most %d bytes, none of %q.", most, forbidden))
 	}
 }
 

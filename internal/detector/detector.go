@@ -253,7 +253,7 @@ func (h *Host) failure(name string, t Trace, err error) world.Answer {
 }
 
 // summarizeOutput returns the last lines of a detector's output as one line: the reason is behind the complaints of
-// libraries. Of a Go program that panicked it returns the panic without the stacks.
+// libraries. Of a Go program that crashed it returns the reason without the stacks and registers.
 func summarizeOutput(stderr string) string {
 	const maxLines, maxBytes = 5, 600
 
@@ -273,19 +273,11 @@ func summarizeOutput(stderr string) string {
 	}
 	slices.Reverse(last)
 
-	text := strings.Join(last, " | ")
-	if len(text) > maxBytes {
-		text = "…" + strings.ToValidUTF8(text[len(text)-maxBytes:], "")
-	}
-
-	return text
+	return contract.Shorten(strings.Join(last, " | "), maxBytes) // one long line begins with the reason
 }
 
-// cutStacks removes the stacks after a panic or a fatal error of Go's runtime.
+// cutStacks removes the stacks after a panic, a fatal error or a signal of Go's runtime.
 func cutStacks(stderr string) string {
-	if !strings.Contains(stderr, "panic: ") && !strings.Contains(stderr, "fatal error: ") {
-		return stderr
-	}
 	text, _, _ := strings.Cut(stderr, "\n\ngoroutine ")
 	text, _, _ = strings.Cut(text, "\n\nruntime stack:")
 

@@ -137,19 +137,27 @@ func (d *Device) ReadSRIOV() {
 	}
 }
 
-// SetName sets the name, and the model without the vendor, which some names begin with: "AMD Instinct MI300X". An empty
-// name changes nothing.
+// SetName sets the name, and the model without the vendor, which some names begin with: "AMD Instinct MI300X". A model
+// that does not come from a name is kept. An empty name changes nothing.
 func (d *Device) SetName(name, evidence string) {
 	if name == "" {
 		return
 	}
-	d.Name, d.Model = name, name
+	if d.Model == "" || d.Model == d.modelOf(d.Name) {
+		d.Model = d.modelOf(name)
+		d.Evidence["model"] = evidence
+	}
+	d.Name = name
+	d.Evidence["name"] = evidence
+}
+
+func (d *Device) modelOf(name string) string {
 	first, rest, _ := strings.Cut(name, " ")
 	if strings.EqualFold(first, d.Vendor) && rest != "" {
-		d.Model = rest
+		return rest
 	}
-	d.Evidence["name"] = evidence
-	d.Evidence["model"] = evidence
+
+	return name
 }
 
 // SetMemory sets the memory in bytes. 0 means unknown and changes nothing.

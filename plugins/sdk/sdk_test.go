@@ -336,6 +336,21 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
+// TestSetName: a later name changes the model that came from the one before, and none that the detector set.
+func TestSetName(t *testing.T) {
+	for model, want := range map[string]string{"": "MI300X", "set": "set", "Instinct": "MI300X"} {
+		d := &sdk.Device{Vendor: "amd", Model: model, Evidence: map[string]string{}}
+		if model == "Instinct" {
+			d.Model = ""
+			d.SetName("AMD Instinct", "pci.ids")
+		}
+		d.SetName("AMD MI300X", "/sys/x")
+		if d.Name != "AMD MI300X" || d.Model != want || d.Evidence["name"] != "/sys/x" || (d.Evidence["model"] == "/sys/x") != (model != "set") {
+			t.Errorf("model %q: got %q, %q, evidence %v; want the model %q", model, d.Name, d.Model, d.Evidence, want)
+		}
+	}
+}
+
 // TestDevice reads below a device's folder: what cannot be read is a warning and stays unknown.
 func TestDevice(t *testing.T) {
 	root := detectortest.Root(t, `

@@ -453,10 +453,13 @@ func (r *Run) readUnitFiles(
 	return out
 }
 
-// noteComparison reports the files that come back without setuid and setgid.
+// noteComparison reports the files that come back without setuid and setgid, and those that cannot be read.
 func (r *Run) noteComparison(c *generation.Comparison) {
 	for _, why := range c.WithoutSetID {
 		r.Report.Degrade(fault.CannotWrite, why)
+	}
+	for _, damaged := range generation.ListUnreadable(c.Entries) {
+		r.Report.Degrade(fault.NoAnswer, damaged+"; this run replaces it: look at dmesg, the disk may fail")
 	}
 }
 

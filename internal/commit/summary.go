@@ -59,14 +59,17 @@ func Summarize(out activation.Outcome, changed bool) string {
 	return fmt.Sprintf("no changes; generation %d is in place", out.Generation)
 }
 
-// describeOverwritten returns the end of a summary: the files of others that were written over; "" for none.
-func (r Ended) describeOverwritten() string {
-	paths := generation.ListOverwritten(r.Entries)
-	if len(paths) == 0 {
-		return ""
+// describeOverwritten returns the end of a summary: the files of others that were written over, and those that were
+// replaced because they could not be read; "" for none.
+func (r Ended) describeOverwritten() (end string) {
+	if paths := generation.ListOverwritten(r.Entries); len(paths) > 0 {
+		end = "; it wrote over what somebody had changed: " + strings.Join(paths, ", ")
+	}
+	if damaged := generation.ListUnreadable(r.Entries); len(damaged) > 0 {
+		end += "; it replaced what could not be read: " + strings.Join(damaged, ", ")
 	}
 
-	return "; it wrote over what somebody had changed: " + strings.Join(paths, ", ")
+	return end
 }
 
 // ReportOutcome reports an outcome. summary is how the entry ended, in one line.

@@ -28,6 +28,7 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 	out := l.targetOf(state)
 
 	var loose *nodefile.Loose
+	unreadable := new(nodefile.UnreadableError)
 
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -37,6 +38,8 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 		out.Loose = loose.Path
 		out.Uncompared = nodefile.Reason(err)
 		out.SHA256 = ""
+	case errors.As(err, &unreadable): // the commit replaces it
+		out.Uncompared = unreadable.Error()
 	case err != nil:
 		return targetFailure(r.Path, err)
 	}
@@ -46,7 +49,7 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 	out.Garbled = isFile && kubelet.IsManagerState(r.Path) && !isJSONObject(state.Content)
 
 	switch {
-	case out.Loose != "":
+	case out.Loose != "", state.IsUnreadable():
 	case r.Secret:
 		l.compareSecret(&out, r, state.Content)
 	case isFile && (hadSecret || l.isPrivate(r.Path, state)):

@@ -37,7 +37,7 @@ type Comparison struct {
 func (s *Store) Observe(p string) (FileState, []byte, error) {
 	o, err := s.observe(p)
 
-	return o.state, o.content, err
+	return o.state, o.content, cmp.Or(err, wrapIO("observe", p, o.damage))
 }
 
 // Compare returns the changes that Begin would stage. It writes nothing and needs no lock.
@@ -142,13 +142,22 @@ func listTouched(m *manifest) (out []Entry) {
 		if e.Dropped {
 			e.New = e.Old
 		} else {
-			e.Original = e.Old
+			e.Original = keepable(e.Old)
 		}
 		e.CreateOnly = false // it is not in use yet
 		out = append(out, e)
 	}
 
 	return out
+}
+
+// keepable returns the state to which a target can be restored: without its content a file is like none.
+func keepable(was FileState) FileState {
+	if was.IsUnreadable() {
+		return FileState{}
+	}
+
+	return was
 }
 
 // HasChange reports whether the generation changed the target.
@@ -191,7 +200,7 @@ func (c *Comparison) addDeclared(s *Store, t Target) error {
 		return refuseChanged(t.Path)
 	}
 
-	e := c.newEntry(t, now)
+	e := c.newEntry(t, o)
 	if t.CreateOnly && now.Kind != Absent {
 		e.New = now
 		e.Action = ActionNone
@@ -208,6 +217,9 @@ func (c *Comparison) addDeclared(s *Store, t Target) error {
 		if defaults, err = s.findDefaults(was, now); err != nil {
 			return err
 		}
+	}
+	if o.damage != nil && isManaged {
+		now.Xattrs = was.New.Xattrs
 	}
 	if e.New, err = s.resolveTarget(t, now, defaults); err != nil {
 		return err
@@ -235,11 +247,12 @@ func keepEntry(was Entry, why string) Entry {
 }
 
 // newEntry returns the entry of a target without its new state.
-func (c *Comparison) newEntry(t Target, now FileState) Entry {
+func (c *Comparison) newEntry(t Target, o observation) Entry {
+	now := o.state
 	e := Entry{
 		Path:       t.Path,
 		Old:        now,
-		Original:   now,
+		Original:   keepable(now),
 		CreateOnly: t.CreateOnly,
 		Secret:     t.Secret,
 		Mount:      t.Mount,
@@ -248,6 +261,9 @@ func (c *Comparison) newEntry(t Target, now FileState) Entry {
 		e.Original = was.Original
 		e.Mount = cmp.Or(t.Mount, was.Mount)
 		e.Drift = !t.CreateOnly && !was.New.Equal(now)
+	}
+	if o.damage != nil {
+		e.Why = o.damage.Error()
 	}
 	if t.Forget {
 		e.Original = FileState{}
@@ -416,12 +432,15 @@ func (c *Comparison) addDropped(s *Store, was Entry, isRetired, isTouched bool) 
 	e.New = now
 	isKeptChange := isTouched && original.Kind == File && was.New.Kind == File &&
 		(now.Kind == File || now.Kind == Absent)
+	if o.damage != nil {
+		e.Why = o.damage.Error()
+	}
 	switch {
 	case was.CreateOnly:
 		e.Why = "a file that is written only once stays"
 	case now.Equal(original):
 		e.Action = ActionNone
-	case !now.Equal(was.New) && !isKeptChange:
+	case !now.Equal(was.New) && !isKeptChange && o.damage == nil:
 		e.Drift = true
 		e.Why = fmt.Sprintf("it was changed since generation %d", c.parent)
 	case isRetired:

@@ -50,7 +50,7 @@ func (s *Store) contentOf(n int, sha string) ([]byte, error) {
 // left, without any other generation.
 func contentsOf(m *manifest) (out []string) {
 	add := func(st FileState) {
-		if st.Kind == File && !slices.Contains(out, st.SHA256) {
+		if st.Kind == File && !st.IsUnreadable() && !slices.Contains(out, st.SHA256) {
 			out = append(out, st.SHA256)
 		}
 	}

@@ -23,12 +23,23 @@ func ListChanged(all []Entry) []Entry {
 // ListOverwritten returns the targets that somebody had changed since the generation before, and that this one changes.
 func ListOverwritten(all []Entry) (paths []string) {
 	for _, e := range all {
-		if e.Drift && e.HasChange() {
+		if e.Drift && e.HasChange() && !e.Old.IsUnreadable() {
 			paths = append(paths, e.Path)
 		}
 	}
 
 	return paths
+}
+
+// ListUnreadable returns the targets that this generation replaces because they could not be read, each with the reason.
+func ListUnreadable(all []Entry) (damaged []string) {
+	for _, e := range all {
+		if e.HasChange() && e.Old.IsUnreadable() {
+			damaged = append(damaged, e.Path+": "+e.Why)
+		}
+	}
+
+	return damaged
 }
 
 // DescribeDrift returns how a target differs from the state that its generation gave it, or "". A target that is
@@ -41,6 +52,8 @@ func (e Entry) DescribeDrift(now FileState) string {
 		return ""
 	case made.Kind == Absent:
 		return "it came since"
+	case now.IsUnreadable():
+		return "its content cannot be read"
 	case now.Kind == Absent:
 		return "it is gone"
 	case made.Kind == File && now.SHA256 != made.SHA256:

@@ -271,6 +271,9 @@ func describeChange(e Entry, o observation) string {
 		return fmt.Sprintf("it is a %s", o.state.Kind)
 	}
 	why := cmp.Or(e.DescribeDrift(o.state), "it was changed")
+	if o.damage != nil {
+		return o.damage.Error()
+	}
 	if o.state.Kind == Absent {
 		return why
 	}

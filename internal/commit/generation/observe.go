@@ -39,6 +39,7 @@ type observation struct {
 	state   FileState
 	content []byte
 	print   fingerprint // zero when absent
+	damage  error       // why the content of a file cannot be read; its state is known otherwise
 }
 
 // look finds a target path below the root without following a link. An error names the first folder of the path that
@@ -53,7 +54,8 @@ func (s *Store) look(p string) (*nodefile.Look, error) {
 	return look, err
 }
 
-// observe reads one target. A target below a missing folder is absent; a link, a pipe or a device is an error.
+// observe reads one target. A target below a missing folder is absent; a link, a pipe or a device is an error. A file
+// that cannot be read is none: it is replaced like one with another content.
 func (s *Store) observe(p string) (o observation, err error) {
 	if err := checkPath(p); err != nil {
 		return o, refuse("observe", p, err, "fix the path in the site")
@@ -69,6 +71,9 @@ func (s *Store) observe(p string) (o observation, err error) {
 
 	o.print = newFingerprint(&look.Stat)
 	o.state, o.content, err = look.Observe(MaxContent)
+	if unreadable := new(nodefile.UnreadableError); errors.As(err, &unreadable) {
+		o.damage, err = unreadable, nil
+	}
 	maps.DeleteFunc(o.state.Xattrs, func(name string, _ []byte) bool {
 		return nodefile.IsSignature(name) // a change of the content invalidates it
 	})

@@ -198,7 +198,8 @@ func (s *Store) isOutdatedTarget(m *manifest, e Entry) (bool, error) {
 	now := o.state
 	concernsFolder := e.Old.Kind == Dir || e.New.Kind == Dir
 	isFolder := concernsFolder && (now.Kind == Dir || now.Kind == Absent)
-	if !isFolder && !now.HasContentOf(e.Old) && !now.HasContentOf(e.New) {
+	isReplaceable := now.IsUnreadable() && !concernsFolder
+	if !isFolder && !isReplaceable && !now.HasContentOf(e.Old) && !now.HasContentOf(e.New) {
 		return false, s.stuckTarget(m, e, nil)
 	}
 

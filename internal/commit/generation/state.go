@@ -120,7 +120,7 @@ type Entry struct {
 	Secret     bool      `json:"secret,omitempty"`
 	Dropped    bool      `json:"dropped,omitempty"` // no longer declared; from here on not managed
 	Drift      bool      `json:"drift,omitempty"`   // changed since the previous generation; the changed bytes are kept
-	Why        string    `json:"why,omitempty"`     // of ActionKeep
+	Why        string    `json:"why,omitempty"`     // of ActionKeep, and why the old content could not be read
 	// Mount is the mount point that the target was written to, or "" if it is not known.
 	Mount string `json:"mount,omitempty"`
 }

@@ -421,6 +421,9 @@ func (s *Store) Propose(n int) (Proposal, error) {
 		}
 	}
 	for _, e := range listInPlace(m, st) {
+		if e.New.IsUnreadable() { // written only once, and damaged since
+			continue
+		}
 		t := TargetOf(e.Path, e.New, nil)
 		t.CreateOnly = e.CreateOnly
 		t.Secret = e.Secret

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Kind is the kind of a managed file. The zero Kind is "absent".
@@ -45,6 +47,35 @@ func (s FileState) HasOwnerOf(o FileState) bool {
 	return s.UID == o.UID && s.GID == o.GID
 }
 
+// IsUnreadable reports whether it is a file whose content could not be read: see UnreadableError.
+func (s FileState) IsUnreadable() bool { return s.Kind == File && s.SHA256 == "" }
+
+// UnreadableError is in the error of a file that exists and whose content cannot be read, as of a bad sector. A new file
+// can take its name.
+type UnreadableError struct{ Err error }
+
+func (e *UnreadableError) Error() string { return "its content cannot be read: " + e.Err.Error() }
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// markUnreadable makes the error of reading a regular file that was found an UnreadableError, unless it is about this
+// process, or the file system does not answer.
+func markUnreadable(path string, err error) error {
+	for _, other := range []error{
+		fs.ErrPermission, fs.ErrNotExist, ErrNoProc, ErrTooLarge,
+		unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EINTR, unix.EAGAIN,
+	} {
+		if errors.Is(err, other) {
+			return err
+		}
+	}
+	if errors.As(err, new(*NoAnswerError)) {
+		return err
+	}
+
+	return pathError("read", path, &UnreadableError{stripPath(err)})
+}
+
 // Checksum returns the SHA-256 of contents, in hex.
 func Checksum(b []byte) string {
 	h := sha256.Sum256(b)
@@ -68,7 +99,7 @@ func (l *Look) State() FileState {
 }
 
 // Observe returns the state of the found file, and the content of a file of at most limit bytes. Anything but a folder
-// or a regular file, or a larger file, is an error, with the part of the state that is known.
+// or a regular file, a larger file, or one that cannot be read, is an error, with the part of the state that is known.
 func (l *Look) Observe(limit int64) (FileState, []byte, error) {
 	out := l.State()
 	mode := l.Mode()
@@ -105,7 +136,7 @@ func (l *Look) Observe(limit int64) (FileState, []byte, error) {
 		return c, nil
 	})
 	if err != nil {
-		return out, nil, err
+		return out, nil, markUnreadable(l.path, err)
 	}
 	out.SHA256 = Checksum(read.text)
 	out.Size = int64(len(read.text))

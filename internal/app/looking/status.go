@@ -14,6 +14,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/booting"
+	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -318,7 +319,14 @@ func readStore(ctx context.Context, h *app.Host, out *NodeStatus) {
 			"prelet recover finishes it, if no unit of prelet does", j.Gen)
 	}
 
-	_, _, out.Pinned = store.Pinned()
+	var why string
+	why, out.Pinned = commit.WhyPinned(store)
+	if out.Pinned && out.Held == nil { // the report of the run that did not apply the plan is gone
+		out.Held = &report.Held{Why: why + "; to apply the site again: prelet rollback --release"}
+		if out.Condition == Healthy {
+			out.Condition = Degraded
+		}
+	}
 	if a := store.FindAside(); a != nil {
 		out.SetAside = a.String()
 	}

@@ -470,7 +470,8 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 			"has, and rules that only some versions have. Without an answer to --help, neither were its flags"
 		found.Degrade(fault.KubeletMachine, "the kubelet's version is not known: "+k.VersionWhy)
 		found.Warn(
-			fault.KubeletMachine, hcl.Range{}, summary, "%s", stages.Sentence(reason, "Start it by hand"),
+			fault.KubeletMachine, hcl.Range{}, summary, "%s", stages.Sentence(reason,
+				"Start it by hand. If that works, a setting of prelet.service prevents it at a boot"),
 		)
 	}
 

@@ -18,8 +18,9 @@ import (
 // as far as prelet's units can meet them.
 var setupHints = map[int32]string{
 	unitfile.StatusExec: "/usr/bin/prelet is missing or cannot be executed",
-	226:                 "a folder of ReadWritePaths= in a drop-in is missing: make it, or write \"-\" before it",
-	233:                 "/run/prelet cannot be made, or is not a folder",
+	226: "a path of ReadWritePaths= or of another setting that mounts (BindPaths=, TemporaryFileSystem=) is missing, or " +
+		"is not a folder: make it, or write \"-\" before it in the drop-in; the journal names it",
+	233: "/run/prelet cannot be made, or is not a folder",
 	exitCredentials: "a credential of the unit cannot be read or decrypted: in /etc/credstore, /run/credstore and " +
 		"/usr/lib/credstore it must be a regular file of at most 1 MiB; a file of LoadCredentialEncrypted= must " +
 		"exist, and have been encrypted with the TPM or the host key of this machine",

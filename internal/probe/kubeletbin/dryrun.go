@@ -122,7 +122,8 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 		return Verdict{}, err
 	}
 
-	v, err := readVerdict(strings.Split(names.Replace(string(out.kept)), "\n"))
+	text := strings.ReplaceAll(string(out.kept), "\r\n", "\n")
+	v, err := readVerdict(strings.Split(names.Replace(text), "\n"))
 	if v.Accepted && d.lacksLock() {
 		return Verdict{Refusal: dryRunEnd}, nil
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/lazy"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
@@ -161,8 +163,9 @@ func (b *Binary) run(ctx context.Context, arg string) (string, error) {
 	cmd := exec.CommandContext(ctx, b.file, arg)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.WaitDelay = time.Second
-	out := limited{most: maxHelp}
+	out, errors := limited{most: maxHelp}, tail{most: maxLastLine}
 	cmd.Stdout = &out
+	cmd.Stderr = &errors
 	start := (*exec.Cmd).Run
 	if b.isConfined {
 		start = func(c *exec.Cmd) error { return sandbox.RunReadOnly(c, "") }
@@ -172,9 +175,37 @@ func (b *Binary) run(ctx context.Context, arg string) (string, error) {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("no answer within %s", most.Round(time.Millisecond))
 	case err != nil:
-		return "", err
+		return "", addLastLine(err, string(errors.kept), isHidden)
 	}
 	return out.b.String(), nil
+}
+
+// maxLastLine is how many bytes of the end of a program's errors are kept.
+const maxLastLine = 1000
+
+// addLastLine adds the last line that a program has written to its error, and the setting of prelet's units that hides
+// a folder which the line names.
+func addLastLine(err error, written string, isHidden func(folder string) bool) error {
+	lines := strings.FieldsFunc(written, func(r rune) bool { return r == '\n' || r == '\r' })
+	if len(lines) == 0 {
+		return err
+	}
+	last := value.Visible(strings.TrimSpace(lines[len(lines)-1]))
+	for _, folder := range []string{"/home", "/root", "/run/user"} {
+		if strings.Contains(last, folder+"/") && isHidden(folder) {
+			return fmt.Errorf("%w: %s (ProtectHome= of prelet.service hides %s from it: put the kubelet elsewhere, or "+
+				"write ProtectHome=read-only into drop-ins of prelet.service and prelet-apply.service)", err, last, folder)
+		}
+	}
+
+	return fmt.Errorf("%w: %s", err, last)
+}
+
+// isHidden reports whether systemd hides a folder from this process: it has put a folder without a mode over it.
+func isHidden(folder string) bool {
+	info, err := nodefile.Stat(folder)
+
+	return err == nil && info.Mode().Perm() == 0
 }
 
 // limited keeps the first bytes that are written to it, and discards the rest.

@@ -25,6 +25,9 @@ const holdFile = "holds.json"
 // leastBoot is the part of its time that a hold uses up in each boot at least: a tenth.
 const leastBoot = 10
 
+// firstYear is the year before which a clock is not set.
+const firstYear = 2020
+
 // holding is how long a hold has kept the kubelet from starting, on the clocks of the boots: the time in which the
 // machine was off, and a clock that is set, do not count.
 type holding struct {
@@ -214,11 +217,16 @@ func (r *Run) keepHolds(counts map[string]holding, isHeld bool) error {
 // reportHeld reports that holds keep the kubelet from starting, and for how long at most. The end is in front: some
 // lines for people are cut.
 func (r *Run) reportHeld(holds []string, rest time.Duration) {
-	until := r.Machine.Clock.Now().Add(rest).UTC()
+	now := r.Machine.Clock.Now()
+	until := now.Add(rest).UTC()
 	r.Report.HoldKubelet(until)
+	end := fmt.Sprintf("until %s at the latest", until.Format(time.RFC3339))
+	if now.Year() < firstYear {
+		end = fmt.Sprintf("for %s at most", rest.Round(time.Second))
+	}
 	r.held = &fault.Fault{
 		Code:    fault.KubeletHeld,
-		Summary: fmt.Sprintf("The kubelet is held, until %s at the latest", until.Format(time.RFC3339)),
+		Summary: "The kubelet is held, " + end,
 		Why:     strings.Join(holds, "; "),
 		Next:    "repair the machine; or start it now: prelet run --no-hold",
 	}

@@ -18,10 +18,15 @@ import (
 func Summarize(out activation.Outcome, changed bool) string {
 	switch {
 	case out.From != 0:
+		of := "has the contents of a good one"
+		if out.AsBefore {
+			of = "is as before prelet"
+		}
 		s := fmt.Sprintf(
-			"generation %d was unhealthy and was rolled back; generation %d has the contents of a good one: %s",
+			"generation %d was unhealthy and was rolled back; generation %d %s: %s",
 			out.From,
 			out.Generation,
+			of,
 			out.Why,
 		)
 		if out.Held {

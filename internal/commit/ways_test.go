@@ -368,3 +368,25 @@ func TestAnnotateHold(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldOfUnsetClock: the end of a hold is no date of a clock that was not set yet.
+func TestHoldOfUnsetClock(t *testing.T) {
+	c := wayCase{newBenchIn(t, t.TempDir()), "hold"}
+	c.do(t.Context(), complete("one"))
+	c.reboot()
+	c.isBoot = true
+	c.kubelet.Active = "activating"
+
+	for _, step := range []struct {
+		jump time.Duration
+		want string
+	}{
+		{0, "The kubelet is held, for 30m"},
+		{56 * 365 * 24 * time.Hour, "The kubelet is held, until 20"},
+	} {
+		c.jump = step.jump
+		if got := c.runs(c.withHold(complete("two"))); !strings.Contains(got.Reason, step.want) {
+			t.Errorf("clock set by %s: got %q, want %q", step.jump, got.Reason, step.want)
+		}
+	}
+}

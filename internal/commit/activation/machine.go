@@ -89,6 +89,7 @@ type Outcome struct {
 	Generation int           // in place now
 	Committed  bool          // OnChange has written the journal, or may have
 	From       int           // the generation before the rollback, or 0
+	AsBefore   bool          // the rollback restored the state before prelet
 	InPlace    Verdict       // after a rollback: the verdict on Generation, while Verdict is the one on From
 	Held       bool          // the plan of From is held
 	Trouble    []string      // what follows a changed file and did not work, and does not undo the generation

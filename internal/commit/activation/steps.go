@@ -370,6 +370,7 @@ func (m *StateMachine) restore(h location, t *walkState) error {
 
 	t.rollback = w
 	t.out = leftOutcome(w.from, gen, w.reason, Pending, w.hold)
+	t.out.AsBefore = w.to == 0
 
 	spec, err := m.SpecOf(gen)
 	if err != nil {
@@ -849,4 +850,5 @@ func (m *StateMachine) reportOther(h location, t *walkState) {
 		t.out = leftOutcome(from, current.Gen, why, Bad, isHeld)
 		t.out.Code = fault.RollbackFails
 	}
+	t.out.AsBefore = current.Restores == 0
 }

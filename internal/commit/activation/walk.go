@@ -221,6 +221,7 @@ func describeVerdict(on Trigger, h location, f watchResult) Outcome {
 // node is healthy without it, and counts as held until that verdict.
 func describeVerdictBack(on Trigger, j *generation.Journal, f watchResult) Outcome {
 	out := leftOutcome(j.From, j.Gen, j.Why, f.verdict, j.HoldPlan != "")
+	out.AsBefore = j.To == 0
 	out.Checks = f.checks
 
 	switch {

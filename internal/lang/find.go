@@ -448,8 +448,10 @@ func cannotRead(name string, err error) *hcl.Diagnostic {
 	case errors.As(err, new(*nodefile.NoAnswerError)):
 		code = fault.NoAnswer
 		next = "Make its server answer, or unmount it: umount -l, with the mount that findmnt lists."
+	case nodefile.IsFailing(err):
+		code, next = fault.NoAnswer, nodefile.NextFailing+"."
 	case errors.Is(err, fs.ErrPermission):
-		next = "This user may not read it: run as root, or give --config a copy."
+		next = nodefile.NextDenied("This user may not read it: run as root, or give --config a copy") + "."
 	}
 
 	return origin.Error(

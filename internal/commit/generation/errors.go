@@ -97,7 +97,13 @@ var hints = []struct {
 		"look for an immutable or append-only flag with lsattr, and remove it with chattr -i -a; without one, the " +
 			"unit's SystemCallFilter= or CapabilityBoundingSet=, or a security module, refuses the call",
 	},
-	{unix.EACCES, "run as root, or check the permissions of the folders above"},
+	{
+		unix.EACCES,
+		"run as root, or check the permissions of the folders above; where root is refused, look for SELinux or AppArmor " +
+			"(dmesg), the server of a network mount, or a setting of the unit",
+	},
+	{unix.ENOTCONN, "the program behind the mount has ended: start it, or unmount it (findmnt lists it)"},
+	{unix.ESTALE, "the server of the mount no longer has it: mount it again, or unmount it (findmnt lists it)"},
 	{unix.ELOOP, "a link at or above a managed file is refused: name the real path in the site"},
 	{unix.ENOTDIR, "a part of the path above it is not a folder: name another path"},
 	{unix.ENOENT, "create the folder, or declare it in the site"},
@@ -106,7 +112,8 @@ var hints = []struct {
 	{unix.EXDEV, "it is on another file system than its folder: unmount it"},
 	{
 		unix.EIO,
-		"the device failed and the write is not repeated, because its result is unknown: look at dmesg",
+		"the device failed; a write is not repeated, because its result is unknown: look at dmesg, check the file system " +
+			"(fsck, btrfs scrub) or replace the disk, then prelet run",
 	},
 	{unix.EMFILE, "raise the limit of open files"},
 	{unix.ENFILE, "raise the limit of open files"},

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"unicode/utf8"
 
@@ -132,12 +134,37 @@ func Failure(path string, err error) *fault.Fault {
 	case errors.As(err, new(*NoAnswerError)):
 		f.Code = fault.NoAnswer
 		f.Next = "Make its server answer, or unmount it: umount -l, with the mount above it that findmnt lists"
+	case IsFailing(err):
+		f.Code = fault.NoAnswer
+		f.Next = NextFailing
 	case errors.Is(err, fs.ErrPermission):
 		f.Code = fault.Denied
-		f.Next = "Run as root, or give the file a mode that this user may read"
+		f.Next = NextDenied("Run as root, or give the file a mode that this user may read")
 	}
 
 	return f
+}
+
+// IsFailing reports whether an error is one of the device or the server of a file system, and not about the path.
+func IsFailing(err error) bool {
+	return slices.ContainsFunc([]syscall.Errno{
+		syscall.EIO, syscall.EREMOTEIO, syscall.EBADMSG, syscall.EUCLEAN, syscall.ENOTCONN, syscall.ESTALE,
+		syscall.EHOSTDOWN, syscall.ETIMEDOUT,
+	}, func(failing syscall.Errno) bool { return errors.Is(err, failing) })
+}
+
+// NextFailing is the next step after such an error.
+const NextFailing = "Look at dmesg. If a disk fails, check its file system or replace it; if a server or program behind " +
+	"the mount has ended, start it, or unmount it: umount -l, with the mount that findmnt lists"
+
+// NextDenied returns the next step of a user who may not read a path, which is other for all but root.
+func NextDenied(other string) string {
+	if os.Geteuid() != 0 {
+		return other
+	}
+
+	return "Root may not read it either: look for what refuses it, such as SELinux or AppArmor (dmesg), the server of a " +
+		"network mount, or a setting of the unit"
 }
 
 // Reason returns the text of an error without its path, which would be the path on this machine and not the node's.

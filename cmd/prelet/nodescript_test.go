@@ -223,7 +223,7 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 		"lock":       func(n *scriptNode, _ []string) { n.locked = n.machine.lock() },
 		"unlock":     func(n *scriptNode, _ []string) { n.ts.Check(n.locked.Close()) },
 		"damage":     (*scriptNode).cmdDamage,
-		"unreadable": func(n *scriptNode, args []string) { hangfs.SpoilFile(n.t, n.ts.MkAbs(args[0])) },
+		"unreadable": func(n *scriptNode, args []string) { n.ts.Defer(hangfs.SpoilFile(n.t, n.ts.MkAbs(args[0]))) },
 		"flip":       func(n *scriptNode, args []string) { n.flip(args[0], unescape(args[1])) },
 		"spoil":      func(n *scriptNode, args []string) { n.spoil(args[0], args[1]) },
 		"stray":      (*scriptNode).cmdStray,

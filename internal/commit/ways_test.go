@@ -369,7 +369,7 @@ func TestAnnotateHold(t *testing.T) {
 	}
 }
 
-// TestHoldOfUnsetClock: the end of a hold is no date of a clock that was not set yet.
+// TestHoldOfUnsetClock: a clock that was not set yet gives the end of a hold no date.
 func TestHoldOfUnsetClock(t *testing.T) {
 	c := wayCase{newBenchIn(t, t.TempDir()), "hold"}
 	c.do(t.Context(), complete("one"))

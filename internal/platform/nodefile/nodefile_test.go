@@ -2,10 +2,14 @@ package nodefile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -65,6 +69,21 @@ func TestLinkBelowARoot(t *testing.T) {
 	for _, name := range []string{"/out", "/up"} {
 		if got, f := Root(root).Text(name); f == nil || f.Code != fault.Absent {
 			t.Errorf("%s, a link out of the root: got %q, %v; want code %q", name, got, f, fault.Absent)
+		}
+	}
+}
+
+// TestFailureOfFileSystem: an error of a device or a server may pass, so a boot tries again.
+func TestFailureOfFileSystem(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]fault.Code{
+		unix.EIO: fault.NoAnswer, unix.ENOTCONN: fault.NoAnswer, unix.ESTALE: fault.NoAnswer,
+		unix.ELOOP: fault.FileUnusable, unix.ENOENT: fault.Absent, unix.EACCES: fault.Denied,
+	} {
+		f := Failure("/etc/x", &fs.PathError{Op: "read", Path: "/root/etc/x", Err: err})
+		asRoot := strings.Contains(f.Next, "Run as root")
+		if f.Code != want || asRoot && os.Geteuid() == 0 || want == fault.NoAnswer && f.Next == "" {
+			t.Errorf("%v: got %s and next step %q, want %s, and a step that helps", err, f.Code, f.Next, want)
 		}
 	}
 }

@@ -6,16 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// SpoilFile makes a file unreadable until the test ends, as a bad sector or a flipped byte on Btrfs does: it can be
-// looked up and replaced, and each open of it fails with EIO. It skips a test that may not mount.
+// SpoilFile makes a file unreadable until the test ends or end is called, as a bad sector or a flipped byte on Btrfs does:
+// it can be looked up and replaced, and each open of it fails with EIO. It skips a test that may not mount.
 //
 // The folder of the file becomes an overlay in which the file has its content in another layer, and no digest of that.
-func SpoilFile(t testing.TB, file string) {
+func SpoilFile(t testing.TB, file string) (end func()) {
 	t.Helper()
 	folder, layers := filepath.Dir(file), t.TempDir()
 	content := layers + "/content"
@@ -38,12 +39,15 @@ func SpoilFile(t testing.TB, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		if err := unix.Unmount(folder, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(end)
 	if _, err := os.ReadFile(file); !errors.Is(err, unix.EIO) {
 		t.Fatalf("read of %s: got %v, want EIO", file, err)
 	}
+
+	return end
 }

@@ -22,16 +22,17 @@ func (b *box) asNewer(name string) {
 
 // TestReleasedDocuments: the journal and the list of held plans of each released version are read.
 func TestReleasedDocuments(t *testing.T) {
-	journals, err := filepath.Glob("../../../testdata/stability/*/" + journalName)
-	if err != nil || len(journals) == 0 {
-		t.Fatalf("got %d journals, %v; want some", len(journals), err)
+	versions, err := filepath.Glob("../../../testdata/stability/*")
+	if err != nil || len(versions) == 0 {
+		t.Fatalf("got %d versions, %v; want some", len(versions), err)
 	}
-	for _, path := range journals {
+	for _, version := range versions {
+		path := filepath.Join(version, journalName)
 		j, err := parseJournal(read(t, path))
 		if err != nil || j.Phase != PhaseVerify || j.Gen != 2 || j.Tries != 1 {
 			t.Errorf("%s: got %+v, %v; want generation 2, which awaits its verdict after one try", path, j, err)
 		}
-		list := filepath.Join(filepath.Dir(path), heldName)
+		list := filepath.Join(version, heldName)
 		h, err := parseHeld(read(t, list))
 		if err != nil || h.Pin == nil || h.Pin.Gen != 1 || h.Pin.Why != "prelet rollback" {
 			t.Errorf("%s: got %+v, %v; want a pin of generation 1", list, h, err)

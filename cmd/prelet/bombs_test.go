@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,6 +149,38 @@ func archive(t *testing.T, files int) []byte {
 
 // TestBombs: each ends within 2 s of CPU and 256 MiB, with a message.
 func TestBombs(t *testing.T) {
+	runBombs(t, bombs(t), 2*time.Second, 256)
+}
+
+// TestAsserts: one line of a test that would take minutes and gigabytes ends by the limits of an evaluation.
+func TestAsserts(t *testing.T) {
+	var all []bombCase
+	for _, each := range []string{
+		`setproduct(range(100), range(100))`, `join("", [for b in range(1000) : "${a}-${b}"])`, `[for b in range(1000) : plan]`,
+	} {
+		text := `run "x" {
+  hardware = "` + bareVM(t) + `"
+  assert { condition = length([for a in setproduct(range(100), range(100)) : ` + each + `]) > 0 }
+}
+`
+		all = append(all, bombCase{"a.prelettest.hcl", []byte(text), "test FILE", "This expression is too large"})
+	}
+	runBombs(t, all, 30*time.Second, 1024)
+}
+
+func bareVM(t *testing.T) string {
+	t.Helper()
+	file, err := filepath.Abs("../../testdata/hardware/facts/bare-vm.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return file
+}
+
+// runBombs wants that each ends with its message within a time of the CPU and an amount of memory.
+func runBombs(t *testing.T, all []bombCase, maxCPU time.Duration, maxMiB int) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("-short is set, and the race detector needs several times the memory and CPU")
 	}
@@ -158,8 +189,7 @@ func TestBombs(t *testing.T) {
 		t.Skip("an emulated processor needs several times the CPU")
 	}
 
-	const maxCPU, maxMiB = 2 * time.Second, 256
-	for _, b := range bombs(t) {
+	for _, b := range all {
 		t.Run(b.name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, b.name)
@@ -178,18 +208,18 @@ func TestBombs(t *testing.T) {
 			named := strings.NewReplacer("FILE", path, "DIR", dir).Replace(b.command)
 			c := exec.Command("prelet-measured", strings.Fields(named)...)
 			c.Env = append(os.Environ(), peakFile+"="+peak, "GOMEMLIMIT=off", "GOGC=100") // as a user has it
-			out := &bytes.Buffer{}
-			c.Stdout, c.Stderr = io.Discard, out
+			var results, out bytes.Buffer                                                 // a test's errors are its results
+			c.Stdout, c.Stderr = &results, &out
 			failed := c.Run()
 
 			cpu := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 			text, err := os.ReadFile(peak)
 			if err != nil {
-				t.Fatal(err, out)
+				t.Fatal(err, out.String())
 			}
 			kib, _ := strconv.Atoi(string(text))
 			shown := out.String()
-			shown = shown[:min(len(shown), 2000)]
+			shown = shown[:min(len(shown), 2000)] + results.String()[:min(results.Len(), 2000)]
 			t.Logf("%s: %d KiB, %s, %.200s", b.name, kib, cpu, shown)
 			if cpu > maxCPU || kib > maxMiB<<10 {
 				t.Errorf("got %s and %d KiB, want at most %s and %d MiB", cpu, kib, maxCPU, maxMiB)

@@ -74,7 +74,7 @@ func (m *machine) requireBlessed(want bool, says string) {
 	if state := m.property(scriptsUnit, "ActiveState"); (state == "active") != want {
 		m.T.Errorf("%s: got %s; want active: %t", scriptsUnit, state, want)
 	}
-	m.Within(20*time.Second, "the journal of "+checkUnit, func() string {
+	m.Within(time.Minute, "the journal of "+checkUnit, func() string {
 		return lacks(m.Do("journalctl", "-b", "--no-pager", "-o", "cat", "-u", checkUnit), says)
 	})
 

@@ -206,7 +206,7 @@ func (m *machine) askCRI() containerd {
 	m.T.Helper()
 	conn := m.dialCRI()
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(m.T.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(m.T.Context(), time.Minute)
 	defer cancel()
 	client := runtimeapi.NewRuntimeServiceClient(conn)
 
@@ -237,7 +237,7 @@ func (m *machine) pull(image string) (isPinned bool) {
 	m.T.Helper()
 	conn := m.dialCRI()
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(m.T.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(m.T.Context(), time.Minute)
 	defer cancel()
 	client := runtimeapi.NewImageServiceClient(conn)
 	spec := &runtimeapi.ImageSpec{Image: image}

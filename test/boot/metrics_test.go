@@ -22,7 +22,7 @@ func TestMetricsWhileAway(t *testing.T) {
 	m.edit(`retry          = "1s"`, `retry          = "4s"`)
 	m.cluster.away()
 	m.Start()
-	m.Within(30*time.Second, "metrics of the first run", func() string {
+	m.Within(time.Minute, "metrics of the first run", func() string {
 		if r := m.Try("test", "-e", "/run/prelet/metrics.prom"); r.Exit != 0 {
 			return "no metrics"
 		}

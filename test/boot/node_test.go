@@ -64,14 +64,14 @@ func (m *machine) well(generation int) {
 // running: the kubelet is up, no verdict is awaited, and no unit failed but those.
 func (m *machine) running(failed ...string) {
 	m.T.Helper()
-	m.Within(20*time.Second, "the kubelet runs", func() string {
+	m.Within(time.Minute, "the kubelet runs", func() string {
 		if state := m.property("kubelet", "ActiveState"); state != "active" {
 			return "it is " + state
 		}
 		return ""
 	})
 	m.Within(
-		20*time.Second,
+		time.Minute,
 		"the units that have failed",
 		func() string { // prelet's status is there a moment before systemd knows how its unit ended
 			var units []string

@@ -125,13 +125,13 @@ func (m *machine) cut(h *hold) {
 		h.release() // it dies on its way out
 	}
 	m.Kill()
-	m.Within(20*time.Second, "no process is left", func() string {
+	m.Within(time.Minute, "no process is left", func() string {
 		if left := nspawn.Processes(m.Name); len(left) > 0 {
 			return fmt.Sprint(left)
 		}
 		return ""
 	})
-	m.Within(20*time.Second, "the disk is let go of", func() string {
+	m.Within(time.Minute, "the disk is let go of", func() string {
 		if err := unix.Unmount(m.Root, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 			return err.Error()
 		}

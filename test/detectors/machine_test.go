@@ -173,7 +173,7 @@ func (m *machine) detect(name, site string) said {
 // until waits for something, and prints what a unit logs if it does not come.
 func (m *machine) until(unit, what string, is func() bool) {
 	m.T.Helper()
-	for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(late) {
 			journal, _ := m.try("journalctl", "-u", unit, "--no-pager")
 			m.T.Fatalf("%s: got %q after 30 s, want it\n%s", what, m.left(), journal)

@@ -64,7 +64,7 @@ func (c *Cluster) Ready(ctx context.Context, name string) (node *corev1.Node, er
 // waits for a kubelet that was just started.
 func (c *Cluster) Configz(ctx context.Context, n *Node) (map[string]any, error) {
 	text, err := c.AskKubelet(ctx, n, "/configz")
-	for late := time.Now().Add(30 * time.Second); errors.Is(err, syscall.ECONNREFUSED) && time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); errors.Is(err, syscall.ECONNREFUSED) && time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
 		text, err = c.AskKubelet(ctx, n, "/configz")
 	}
 	if err != nil {

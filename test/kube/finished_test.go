@@ -100,7 +100,7 @@ func TestFinishedNode(t *testing.T) {
 		node, err := c.Ready(t.Context(), n.Name)
 		must(t, err)
 		asPlanned(t, p, node)
-		must(t, waitFor(t.Context(), 20*time.Second, "the kubelet has what is planned", func() string {
+		must(t, waitFor(t.Context(), time.Minute, "the kubelet has what is planned", func() string {
 			running, err := c.Configz(t.Context(), n)
 			if err != nil {
 				return err.Error()

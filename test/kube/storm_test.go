@@ -196,7 +196,7 @@ func (s *storm) turnedAway(t *testing.T, some []stormNode) {
 		defer resp.Body.Close()
 		return resp.StatusCode, resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
 	}
-	must(t, waitFor(ctx, 30*time.Second, "everybody is in one flow", func() string {
+	must(t, waitFor(ctx, time.Minute, "everybody is in one flow", func() string {
 		if _, flow := ask(); flow != uid {
 			return flow
 		}
@@ -226,7 +226,7 @@ func (s *storm) turnedAway(t *testing.T, some []stormNode) {
 	})
 	defer held.Wait()
 	defer end.Close()
-	must(t, waitFor(ctx, 30*time.Second, "everybody is turned away", func() string {
+	must(t, waitFor(ctx, time.Minute, "everybody is turned away", func() string {
 		if status, _ := ask(); status != http.StatusTooManyRequests {
 			return fmt.Sprint(status)
 		}

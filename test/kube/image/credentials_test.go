@@ -30,7 +30,7 @@ func (m *machine) tpm(name string) []string {
 		m.t.Fatal(err)
 	}
 	m.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	m.within(10*time.Second, "swtpm listens", func() string {
+	m.within(time.Minute, "swtpm listens", func() string {
 		if _, err := os.Stat(socket); err != nil {
 			return err.Error()
 		}

@@ -18,17 +18,20 @@ import (
 )
 
 // Check checks the form of a body: names of attributes and blocks, required ones, labels, and how often a block may
-// occur. It evaluates nothing. Extra are further attributes that the caller handles (when, for_each, timeout,
-// on_failure).
-func (b Block) Check(body *hclsyntax.Body, extra ...string) hcl.Diagnostics {
-	var c checker
+// occur. It evaluates nothing. A name that the block does not have is looked up in the language, the blocks outside of
+// all others. Extra are further attributes that the caller handles (when, for_each, timeout, on_failure).
+func (b Block) Check(body *hclsyntax.Body, language []Block, extra ...string) hcl.Diagnostics {
+	c := checker{language: language}
 	c.check(b, body, body.MissingItemRange(), extra)
 
 	return c.Diags
 }
 
 // checker checks the form of a body and of its blocks.
-type checker struct{ origin.Collector }
+type checker struct {
+	origin.Collector
+	language []Block
+}
 
 func (c *checker) check(b Block, body *hclsyntax.Body, head hcl.Range, extra []string) {
 	if b.ForEach {
@@ -49,16 +52,15 @@ func (c *checker) checkNames(b Block, body *hclsyntax.Body, extra []string) {
 		if slices.Contains(known, a.Name) {
 			continue
 		}
-		hint := b.suggestPlace(a.Name)
-		if slices.Contains(blocks, a.Name) {
-			hint = fmt.Sprintf(
-				"%s is a block: write it without the equals sign, %s { … }.",
-				a.Name,
-				a.Name,
-			)
+		hint := b.suggestInner(a.Name)
+		if x, isBlock := b.Find(a.Name); isBlock {
+			hint = fmt.Sprintf("%s is a block: write it without the equals sign, %s.", a.Name, x.Usage())
 		}
 		if hint == "" {
-			hint = SuggestWord(a.Name, known)
+			hint = SuggestPlace(a.Name, false, slices.Concat(known, blocks), c.language)
+		}
+		if hint == "" {
+			hint = Suggest(a.Name, known)
 		}
 		c.Error(
 			fault.UnknownArgument,
@@ -71,9 +73,8 @@ func (c *checker) checkNames(b Block, body *hclsyntax.Body, extra []string) {
 	}
 }
 
-// suggestPlace returns where an attribute or a block belongs that the block does not have, but a block in it; "" if no
-// block has it.
-func (b Block) suggestPlace(name string) string {
+// suggestInner returns the block in this one to which an attribute or a block belongs; "" if none has it.
+func (b Block) suggestInner(name string) string {
 	for _, n := range b.Blocks {
 		_, isField := n.Field(name)
 		_, isBlock := n.Find(name)
@@ -140,7 +141,7 @@ func (c *checker) checkBlocks(b Block, body *hclsyntax.Body) {
 	for _, x := range body.Blocks {
 		declared, ok := b.Find(x.Type)
 		if !ok {
-			c.Report(b.unknownBlock(x))
+			c.Report(c.unknownBlock(b, x))
 			continue
 		}
 		if len(x.Labels) != len(declared.Labels) {
@@ -176,11 +177,17 @@ func (c *checker) checkBlocks(b Block, body *hclsyntax.Body) {
 	}
 }
 
-func (b Block) unknownBlock(x *hclsyntax.Block) *hcl.Diagnostic {
+func (c *checker) unknownBlock(b Block, x *hclsyntax.Block) *hcl.Diagnostic {
 	attributes, blocks := b.Names()
-	hint := b.suggestPlace(x.Type)
+	hint := b.suggestInner(x.Type)
 	if hint == "" {
-		hint = SuggestWord(x.Type, blocks)
+		hint = SuggestPlace(x.Type, true, slices.Concat(blocks, attributes), c.language)
+	}
+	switch {
+	case hint == "" && len(blocks) == 0 && len(attributes) > 0:
+		hint = "It has arguments only: " + strings.Join(attributes, ", ") + "."
+	case hint == "":
+		hint = Suggest(x.Type, blocks)
 	}
 
 	meant := x.Type
@@ -239,19 +246,20 @@ func (b Block) Usage() string {
 	return s + " { … }"
 }
 
-// SuggestWord is Suggest for the name of a block or an argument, which may be a word of another language.
-func SuggestWord(word string, known []string) string {
+// SuggestPlace returns what was probably meant by the name of a block or an argument that is not known where it is
+// written: a word of another language, a known name, or one that belongs elsewhere in the language; "" for none.
+func SuggestPlace(word string, isBlock bool, known []string, language []Block) string {
 	if hint := replacedWords()[word]; hint != "" {
 		return hint
 	}
 
-	return Suggest(word, known)
+	return strings.TrimSpace(suggestNear(word, known) + " " + suggestElsewhere(word, isBlock, language))
 }
 
 // Suggest returns the known word that was probably meant, or all of them, as a sentence.
 func Suggest(word string, known []string) string {
-	if s := nearest.Word(word, known); s != "" {
-		return fmt.Sprintf("Did you mean %q?", s)
+	if near := suggestNear(word, known); near != "" {
+		return near
 	}
 	if len(known) == 0 {
 		return "It has none."
@@ -268,6 +276,9 @@ func replacedWords() map[string]string {
 	const runtime = "The drop-in of a container runtime is a file block: file \"NAME\" { path = …, " +
 		"content = tomlencode({ … }), notify = [stage.restart.NAME, …] }. See docs/image-builders/runtime.md."
 
+	const projectFile = "It belongs in .prelet.hcl, a file for commands in its folder: layers = [\".\"], " +
+		"machines = [\"machines/*.json\"]. For one command: --config FOLDER."
+
 	return map[string]string{
 		"registry": runtime,
 		"runtime":  runtime,
@@ -283,6 +294,17 @@ func replacedWords() map[string]string {
 		"group":       "Write owner = \"USER:GROUP\".",
 		"permissions": "Write mode = \"0644\".",
 		"var":         "Write variable \"NAME\" { … }.",
+		"kubelet": "The kubelet's files are kubelet_config { … } and kubelet_flags { … } in stage \"write\" \"NAME\" { … }, and " +
+			"its start is stage \"restart\" \"kubelet\" { … }.",
+		"kubelets":   projectFile,
+		"layers":     projectFile,
+		"machines":   projectFile,
+		"objects":    projectFile,
+		"assert":     "A test is in a file of its own, NAME.prelettest.hcl: run \"NAME\" { … }, with assert { … } in it.",
+		"run":        "A test is in a file of its own, NAME.prelettest.hcl: run \"NAME\" { … }, with assert { … } in it.",
+		"credential": "It is a function, where the secret is needed: token = credential(\"bootstrap-token\").",
+		"link":       "A site writes files and directories, and no links: write the file at its own path.",
+		"symlink":    "A site writes files and directories, and no links: write the file at its own path.",
 		"count": "For several: for_each = { NAME = VALUE, … }, and each.key, each.value. For one that depends on a " +
 			"condition: when = CONDITION.",
 		"depends_on": "A stage runs after the stages that it refers to, as stage.TYPE.NAME: nothing else is needed.",

@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 		{name: "a block in a free block", text: "size = 1\nrest {\n  y {}\n}\n", code: fault.UnknownBlock, at: "3,3-4", says: "y is an argument: write y = { … }."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			diags := b.Check(parse(t, c.text), c.extra...)
+			diags := b.Check(parse(t, c.text), nil, c.extra...)
 			if c.code == "" {
 				if len(diags) > 0 {
 					t.Fatalf("got %s, want no error", diags)

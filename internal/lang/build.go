@@ -22,7 +22,7 @@ func (l *loader) build() {
 	for _, d := range l.order {
 		var meta hclsyntax.Attributes
 		d.body, meta = l.splitMeta(d)
-		l.Report(d.schema.Check(d.body, metaNames(d.typ)...)...)
+		l.Report(d.schema.Check(d.body, l.language(), metaNames(d.typ)...)...)
 		l.Report(CheckConstants(d.schema, d.body)...)
 		l.resolveRefs(d.schema, d.body)
 

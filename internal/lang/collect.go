@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -67,13 +68,9 @@ func (l *loader) collect(body *hclsyntax.Body) {
 // refuseArguments refuses arguments where only blocks are allowed.
 func (l *loader) refuseArguments(body *hclsyntax.Body, help string) {
 	for _, a := range listAttributes(body) {
-		hint := help
-		if _, ok := findTopLevel(a.Name); ok {
-			hint = fmt.Sprintf(
-				"%s is a block: write it without the equals sign, %s { … }.",
-				a.Name,
-				a.Name,
-			)
+		hint := cmp.Or(schema.SuggestPlace(a.Name, false, nil, l.language()), help)
+		if b, ok := findTopLevel(a.Name); ok {
+			hint = fmt.Sprintf("%s is a block: write it without the equals sign, %s.", a.Name, b.Usage())
 		}
 		l.Error(
 			fault.UnknownArgument,
@@ -143,7 +140,7 @@ func (l *loader) reportUnknownBlock(x *hclsyntax.Block) {
 		names = append(names, b.Type)
 	}
 
-	hint := schema.SuggestWord(x.Type, names)
+	hint := cmp.Or(schema.SuggestPlace(x.Type, true, names, l.language()), schema.Suggest(x.Type, names))
 	if _, ok := l.types[x.Type]; ok {
 		hint = fmt.Sprintf("%s is a type of stage: write stage %q \"NAME\" { … }.", x.Type, x.Type)
 	}
@@ -265,7 +262,7 @@ func (l *loader) reportDuplicate(at, first hcl.Range, what string) {
 
 // addLocals adds the names of a locals block.
 func (l *loader) addLocals(body *hclsyntax.Body) {
-	l.Report(schema.LocalsBlock.Check(body)...)
+	l.Report(schema.LocalsBlock.Check(body, l.language())...)
 
 	for _, a := range listAttributes(body) {
 		if first := l.site.Locals[a.Name]; first != nil {
@@ -277,6 +274,36 @@ func (l *loader) addLocals(body *hclsyntax.Body) {
 			Range: a.SrcRange,
 		}
 	}
+}
+
+// language returns the blocks that may be outside of all others, each stage with the head that it has in the site.
+func (l *loader) language() []schema.Block {
+	all := schema.TopLevel()
+	for _, name := range slices.Sorted(maps.Keys(l.types)) {
+		b := l.types[name].spec.Block
+		b.Labels = nil
+		b.Type = cmp.Or(l.heads[name], fmt.Sprintf("stage %q \"NAME\"", name))
+		all = append(all, b)
+	}
+
+	return all
+}
+
+// headsOfStages returns how the blocks of stages begin, one for each type: of several the kubelet's.
+func headsOfStages(bodies []*hclsyntax.Body) map[string]string {
+	heads := map[string]string{}
+	for _, body := range bodies {
+		for _, x := range body.Blocks {
+			if x.Type != schema.StageBlock.Type || len(x.Labels) != len(schema.StageBlock.Labels) {
+				continue
+			}
+			if heads[x.Labels[0]] == "" || x.Labels[1] == "kubelet" {
+				heads[x.Labels[0]] = fmt.Sprintf("%s %q %q", x.Type, x.Labels[0], x.Labels[1])
+			}
+		}
+	}
+
+	return heads
 }
 
 func findTopLevel(typ string) (schema.Block, bool) {

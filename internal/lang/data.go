@@ -31,10 +31,9 @@ func (l *loader) addData(name string, src []byte) {
 	v, err := decodeData(name, src)
 	if err != nil {
 		at := fileRange(name)
-		if line := value.LineOf(err); line > 0 {
-			at.Start.Line = line
-			at.Start.Byte = len(strings.Join(strings.SplitAfter(string(src), "\n")[:line-1], ""))
-			at.End = at.Start
+		if line, offset := value.PlaceOf(err); line > 0 {
+			start := len(strings.Join(strings.SplitAfter(string(src), "\n")[:line-1], "")) + offset
+			at = rangeOf(src, name, start, start)
 			if strings.HasPrefix(findLine(src, line), "\t") {
 				err = fmt.Errorf("line %d begins with a tab: YAML indents with spaces", line)
 			}

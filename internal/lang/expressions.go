@@ -208,12 +208,16 @@ func checkReadingCall(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 	}
 
 	for _, a := range x.Args {
+		next := ""
+		if name, isName := a.(*hclsyntax.ScopeTraversalExpr); isName && isUnquoted(name.Traversal) {
+			next = fmt.Sprintf("A text is written in quotes: %s(%q). ", x.Name, name.Traversal.RootName())
+		}
 		if !isReadable(a) || x.ExpandFinal {
 			diags = append(diags, origin.Error(
 				fault.Reference,
 				a.Range(),
 				fmt.Sprintf("%s() takes text and variables only", x.Name),
-				"Everything that a site reads must be known when it is loaded, so write a literal, var.NAME, or a "+
+				next+"Everything that a site reads must be known when it is loaded, so write a literal, var.NAME, or a "+
 					"template of both. For a file whose name depends on more, use stage \"fetch-config\" \"NAME\" "+
 					"{ file = … }.",
 			))
@@ -221,6 +225,11 @@ func checkReadingCall(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 	}
 
 	return diags
+}
+
+// isUnquoted reports whether a reference is one word that begins no reference, and so is probably a text.
+func isUnquoted(name hcl.Traversal) bool {
+	return len(name) == 1 && !slices.Contains([]string{"var", "local", "stage", "node", "each"}, name.RootName())
 }
 
 // isReadable reports whether an expression consists of literals and variables.

@@ -19,16 +19,17 @@ import (
 
 // The endings of the files of a site, and of tests, which are not part of it.
 const (
-	nativeSuffix   = ".hcl"
-	jsonSuffix     = ".hcl.json" // refused: a site would lack what it had in JSON
-	varsSuffix     = ".preletvars.hcl"
-	oldVarsSuffix  = ".prelet.vars" // that of 0.1
-	templateSuffix = ".tftpl"       // of templatefile()
+	nativeSuffix  = ".hcl"
+	jsonSuffix    = ".hcl.json" // refused: a site would lack what it had in JSON
+	varsSuffix    = ".preletvars.hcl"
+	oldVarsSuffix = ".prelet.vars" // that of 0.1
+	// TemplateSuffix ends the name of a template, for templatefile().
+	TemplateSuffix = ".tftpl"
 	testSuffix     = ".prelettest.hcl"
 )
 
 // siteEndings lists for messages what a site's files end in.
-const siteEndings = nativeSuffix + ", " + varsSuffix + ", " + templateSuffix + " or " + dataPart + ".yaml (.json, .txt)"
+const siteEndings = nativeSuffix + ", " + varsSuffix + ", " + TemplateSuffix + " or " + dataPart + ".yaml (.json, .txt)"
 
 // LockFile is the name of a file with locks of detectors, in one of the site's folders. It is not a part of the site.
 const LockFile = "detectors.lock.json"
@@ -107,7 +108,7 @@ const (
 // dotfile, no editor's backup and no test. *.hcl.json is refused when it is read.
 func IsSiteFile(name string) bool {
 	base := path.Base(name)
-	suffixes := []string{nativeSuffix, jsonSuffix, oldVarsSuffix, templateSuffix}
+	suffixes := []string{nativeSuffix, jsonSuffix, oldVarsSuffix, TemplateSuffix}
 
 	return !isIgnored(base) && (hasSuffix(base, suffixes) || isData(base))
 }

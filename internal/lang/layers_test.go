@@ -52,7 +52,7 @@ func randomLayers(r *rand.Rand, count int) (out []map[string]string) {
 					value + "\" } }\n"
 			case IsVarsFile(name):
 				layer[name] = fmt.Sprintf("zone = %q\n", value)
-			case strings.HasSuffix(name, templateSuffix):
+			case strings.HasSuffix(name, TemplateSuffix):
 				layer[name] = value
 			case isData(name):
 				layer[name] = fmt.Sprintf("%q", value)
@@ -171,7 +171,7 @@ func checkLayers(t *testing.T, seed uint64, files tree, o LoadOptions, folders [
 		t.Errorf("seed %d, %q: files in effect by layer (-want +got):\n%s", seed, folders, d)
 	}
 	for name, of := range want.files {
-		if strings.HasSuffix(name, templateSuffix) {
+		if strings.HasSuffix(name, TemplateSuffix) {
 			got := s.Templates[name]
 			v, _ := got.Value(nil)
 			if !strings.HasSuffix(v.AsString(), "-of-"+of) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -118,6 +117,7 @@ type loader struct {
 	order []*definition          // in site order
 	defs  map[string]*definition // by address
 	overs []*hclsyntax.Block     // override blocks, in site order
+	heads map[string]string      // stage "write" "kubelet", of one stage of each type
 	origin.Collector
 
 	copies map[[2]string]*copied // by two files that define the same
@@ -135,6 +135,7 @@ func (l *loader) load(files []world.SiteFile) []*hclsyntax.Body {
 		return bodies // a definition that was not parsed would be reported as missing
 	}
 
+	l.heads = headsOfStages(bodies)
 	for _, b := range bodies {
 		l.collect(b)
 	}
@@ -155,7 +156,7 @@ func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.B
 		src := []byte(f.Text)
 		l.site.Sources[f.Name] = src
 
-		if strings.HasSuffix(f.Name, templateSuffix) {
+		if strings.HasSuffix(f.Name, TemplateSuffix) {
 			l.addTemplate(f.Name, src)
 			continue
 		}
@@ -207,7 +208,7 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 
 // describeSyntax returns messages of HCL's parser with their code, and with a next step where HCL has none.
 func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
-	diags = dropFollowing(diags)
+	diags = describeDirectives(src, dropFollowing(diags))
 	for _, d := range diags {
 		line := ""
 		if d.Subject != nil {
@@ -233,8 +234,6 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 			describeMissingComma(src, d)
 		case "Unterminated template string":
 			describeHeredoc(src, d)
-		case "Invalid template control keyword": // HCL does not explain how to escape it
-			d.Detail = "%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{."
 		case "Invalid argument name":
 			d.Detail = "Only a key of a map is quoted, and a map is an argument: it has an equals sign before its " +
 				"brace, as labels = { \"key\" = \"value\" }."
@@ -246,6 +245,12 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 			if isBlockLine(line) {
 				d.Detail = "Here the next block begins, and the brace that closes the map before it is missing."
 			}
+		case "Argument definition required":
+			describeNested(src, d)
+		case "Invalid number literal":
+			d.Detail = "A text that begins with a digit, such as an address or a version, is written in quotes."
+		case "Invalid expression":
+			d.Detail += describeWord(line)
 		case "Missing false expression in conditional":
 			d.Detail += " Write what holds otherwise: CONDITION ? VALUE : OTHER; null is not a value."
 		case "Missing newline after argument", "Missing attribute separator":
@@ -262,13 +267,13 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 	return origin.WithCode(diags, fault.Syntax)
 }
 
-// dropFollowing removes what follows from a character that is not valid: further ones of its line, and the errors of
-// the parser there.
+// dropFollowing removes what follows from a character that is not valid, or from a block inside of a line: further ones
+// of its line, and the errors of the parser there.
 func dropFollowing(diags hcl.Diagnostics) (kept hcl.Diagnostics) {
-	const invalid = "Invalid character"
 	first := map[int]*hcl.Diagnostic{}
 	for _, d := range diags {
-		if d.Summary == invalid && d.Subject != nil && first[d.Subject.Start.Line] == nil {
+		isFirst := d.Summary == "Invalid character" || d.Summary == "Argument definition required"
+		if isFirst && d.Subject != nil && first[d.Subject.Start.Line] == nil {
 			first[d.Subject.Start.Line] = d
 		}
 	}
@@ -303,6 +308,22 @@ func describeUnclosed(src []byte, d *hcl.Diagnostic) {
 		map[string]string{"{": "}", "[": "]", "(": ")"}[string(last.Bytes)], last.Bytes)
 }
 
+// describeNested explains that a block inside of another one is not written in the same line.
+func describeNested(src []byte, d *hcl.Diagnostic) {
+	if !strings.Contains(d.Detail, "single-line block") {
+		return
+	}
+
+	from := 1 + bytes.LastIndexByte(src[:d.Subject.Start.Byte], '\n')
+	outer := strings.TrimSpace(string(src[from:d.Subject.Start.Byte]))
+	inner, _, _ := strings.Cut(string(src[d.Subject.Start.Byte:]), "{")
+	if IsVarsFile(d.Subject.Filename) { // there may be a secret
+		outer, inner = "NAME {", "NAME "
+	}
+	d.Summary = "A block inside of a block needs lines of its own"
+	d.Detail = fmt.Sprintf("Write %s in one line, then %s{ … } from the next line on, and } in the last.", outer, inner)
+}
+
 // describeOpenQuote moves the message about the end of a line to the quote that begins a text there.
 func describeOpenQuote(src []byte, d *hcl.Diagnostic) {
 	tokens, _ := hclsyntax.LexConfig(src, d.Subject.Filename, hcl.InitialPos)
@@ -322,9 +343,7 @@ func describeMissingComma(src []byte, d *hcl.Diagnostic) {
 	if line == d.Subject.Start.Line {
 		return
 	}
-	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-	at := hcl.Pos{Line: line, Column: column, Byte: len(before)}
-	d.Subject = &hcl.Range{Filename: d.Subject.Filename, Start: at, End: at}
+	d.Subject = rangeOf(src, d.Subject.Filename, len(before), len(before)).Ptr()
 	d.Detail = fmt.Sprintf("A comma is missing at the end of line %d.", line)
 }
 
@@ -379,6 +398,8 @@ func describeForeign(line string) string {
 		return " A comment begins with # or //."
 	case strings.HasPrefix(line, "- "):
 		return " A list is written in brackets: [a, b]."
+	case strings.HasPrefix(line, "var."):
+		return " The name is written without var."
 	case strings.Contains(line, ": {"), strings.Contains(line, ":") && !strings.Contains(line, "="):
 		return " A site is not YAML: write NAME = VALUE, a list as [a, b], a map as { key = value }."
 	}
@@ -398,6 +419,8 @@ func describeWord(line string) string {
 		return " A choice is written CONDITION ? VALUE : OTHER."
 	case slices.Contains(words, "and"), slices.Contains(words, "or"), slices.Contains(words, "not"):
 		return " The operators are && for and, || for or, ! for not."
+	case strings.Contains(line, "??"):
+		return " The first value that is not null is coalesce(A, B)."
 	}
 
 	return ""

@@ -149,7 +149,7 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 	// Check before the merge: a misspelt name with "= null" would silently do nothing.
 	before := len(l.Diags)
 	own, _ := l.splitMeta(over)
-	found := over.schema.Check(own, metaNames(over.typ)...)
+	found := over.schema.Check(own, l.language(), metaNames(over.typ)...)
 	l.Report(slices.DeleteFunc(found, func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) == fault.MissingArgument // an override contains only changes
 	})...)
@@ -178,7 +178,7 @@ func (l *loader) refuseMisnamed(base, over *definition) bool {
 		}
 		isMissing := func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.MissingArgument }
 		isNew := !slices.Contains(known, strings.Join(x.Labels, "."))
-		if isNew && len(known) > 0 && slices.ContainsFunc(nested.Check(x.Body), isMissing) {
+		if isNew && len(known) > 0 && slices.ContainsFunc(nested.Check(x.Body, nil), isMissing) {
 			l.Error(
 				fault.OverrideMissing,
 				x.DefRange(),
@@ -228,7 +228,7 @@ func (l *loader) suggestBase(over *definition) string {
 
 // overrideLocals replaces locals by name, or adds them.
 func (l *loader) overrideLocals(body *hclsyntax.Body) {
-	l.Report(schema.LocalsBlock.Check(body)...)
+	l.Report(schema.LocalsBlock.Check(body, l.language())...)
 
 	for _, a := range listAttributes(body) {
 		o := Override{Address: "local." + a.Name, Over: a.SrcRange}

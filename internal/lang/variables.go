@@ -148,14 +148,19 @@ func (l *loader) checkConvertible(e hclsyntax.Expression, v *Variable, what stri
 	}
 
 	if _, err := convert.Convert(val, v.Type); err != nil {
+		where := ""
+		if strings.Contains(err.Error(), ":") { // of an item
+			where = "; " + err.Error()
+		}
 		l.Error(
 			fault.VariableInvalid,
 			e.Range(),
 			fmt.Sprintf("Wrong type of the %s of var.%s", what, v.Name),
-			"%s: a %s is needed, as declared at %s.",
-			err,
-			schema.TypeName(v.Type),
+			"%s is needed, as declared at %s, and this is %s%s.",
+			origin.Capitalize(schema.Article(v.Type)),
 			origin.Place(v.Range),
+			schema.Article(val.Type()),
+			where,
 		)
 	}
 }

@@ -58,19 +58,20 @@ func parseJSON(src []byte, limit int) (any, error) {
 // lineError is an error at a line of a document.
 type lineError struct {
 	error
-	line int // from 1
+	line   int // from 1
+	offset int // in that line, in bytes
 }
 
 func (e *lineError) Unwrap() error { return e.error }
 
-// LineOf returns the line of an error of DecodeJSON or DecodeYAML; 0 if it has none.
-func LineOf(err error) int {
+// PlaceOf returns the line of an error of DecodeJSON or DecodeYAML, and the offset in it; 0 if it has none.
+func PlaceOf(err error) (line, offset int) {
 	var at *lineError
 	if errors.As(err, &at) {
-		return at.line
+		return at.line, at.offset
 	}
 
-	return 0
+	return 0, 0
 }
 
 // checkText refuses a document before a parser reads it.
@@ -146,14 +147,17 @@ func jsonError(err error, src []byte, offset int64) error {
 	case errors.As(err, &syntax): // its own offset is that within a token
 		rest := bytes.TrimLeft(src[offset:], " \t\r\n:,")
 		offset = int64(len(src)-len(rest)) + 1
-		err = fmt.Errorf("not JSON at byte %d", offset)
+		err = fmt.Errorf("not JSON at byte %d: names and texts have double quotes, there is a comma between two "+
+			"members, and none after the last", offset)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("the JSON document ends too early")
 	default:
 		err = fmt.Errorf("JSON, byte %d: %w", offset, err)
 	}
 
-	return &lineError{err, 1 + bytes.Count(src[:min(max(int(offset)-1, 0), len(src))], []byte("\n"))}
+	before := src[:min(max(int(offset)-1, 0), len(src))]
+
+	return &lineError{err, 1 + bytes.Count(before, []byte("\n")), len(before) - 1 - bytes.LastIndexByte(before, '\n')}
 }
 
 // quoteShort quotes a name from outside for a message.

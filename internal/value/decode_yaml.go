@@ -152,6 +152,7 @@ var yamlLine = lazy.Regexp(`\bline ([0-9]+): `)
 // yamlError keeps the library's line and cause, on one line.
 func yamlError(err error) error {
 	msg := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " ")
+	msg = strings.TrimPrefix(msg, "unmarshal errors: ")
 	if r := []rune(msg); len(r) > 200 {
 		msg = string(r[:200]) + "…"
 	}
@@ -160,5 +161,5 @@ func yamlError(err error) error {
 		line, _ = strconv.Atoi(m[1])
 	}
 
-	return &lineError{errors.New("not YAML: " + msg), line}
+	return &lineError{errors.New("not YAML: " + msg), line, 0}
 }

@@ -73,7 +73,7 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 	}
 	body := file.Body.(*hclsyntax.Body)
 	spec := Stage{}.Spec()
-	if diags := spec.Check(body); diags.HasErrors() {
+	if diags := spec.Check(body, nil); diags.HasErrors() {
 		return result{diags: diags}
 	}
 	cfg, diags := spec.Decode(body, nil, scope{})

@@ -152,7 +152,7 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 		return out, diags
 	}
 	body := parsed.Body.(*hclsyntax.Body)
-	if diags := append(Block.Check(body), lang.CheckConstants(Block, body)...); diags.HasErrors() {
+	if diags := append(Block.Check(body, nil), lang.CheckConstants(Block, body)...); diags.HasErrors() {
 		return out, diags
 	}
 	b, diags := Block.Decode(body, nil, eval.New(context.Background(), &lang.Site{}, nil).Scope(""))

@@ -45,7 +45,7 @@ func TestMistakesOfOperators(t *testing.T) {
 			`wrong-type: Wrong type for content: A string is needed, and this is an object. ` +
 				`Encode it: jsonencode(…) or yamlencode(…).`},
 		"a label as an object": {write + "stage \"label\" \"l\" {\n  labels = { a = { b = 1 } }\n}\n",
-			`wrong-type: Wrong type for labels.a: A string is needed, and this is an object. Write one text, in quotes.`},
+			`wrong-type: Wrong type for labels.a: A string is needed, and this is an object. Write one text, in quotes. MAP["KEY"] is one of a map.`},
 		"a number for labels": {write + "stage \"label\" \"l\" {\n  labels = 5\n}\n",
 			`wrong-type: Wrong type for labels: A map of string is needed, and this is a number. ` +
 				`Write names and values in braces, as in { "a" = "b" }.`},
@@ -55,7 +55,7 @@ func TestMistakesOfOperators(t *testing.T) {
 			`wrong-type: Wrong type for servers: A list of string is needed, and this is a number. Write texts in brackets, as in ["a", "b"].`},
 		"a list for an amount": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static { memory " +
 			"= [1] }\n}\n",
-			`wrong-type: Wrong type for memory: A string is needed, and this is a tuple. Write one text, in quotes.`},
+			`wrong-type: Wrong type for memory: A string is needed, and this is a list. Write one text, without brackets. LIST[0] is the first of a list.`},
 		"bytes for an amount": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static { memory = " +
 			"\"16777215\" }\n}\n",
 			`wrong-type: Wrong value for memory: "16777215" of memory is less than any machine needs: the least is 16Mi, or 0`},

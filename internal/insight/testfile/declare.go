@@ -117,7 +117,7 @@ var (
 		Blocks: []schema.Block{assertBlock},
 	}
 	fileBlock = schema.Block{
-		Type:   "(the test file)",
+		Type:   ".prelettest.hcl",
 		Blocks: []schema.Block{variablesBlock, runBlock},
 	}
 )

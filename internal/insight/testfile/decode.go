@@ -264,7 +264,7 @@ func decodeDetector(v cty.Value) (out Detector, why string) {
 	known := []string{"state", "facts", "attributes", "labels", "devices"}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(known, name) {
-			return out, fmt.Sprintf("It has no argument %q. %s", name, schema.SuggestWord(name, known))
+			return out, fmt.Sprintf("It has no argument %q. %s", name, schema.Suggest(name, known))
 		}
 	}
 

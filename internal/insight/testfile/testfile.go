@@ -88,7 +88,7 @@ func Parse(name string, source []byte, read ReadFunc) (*Suite, hcl.Diagnostics) 
 		return f, diags
 	}
 
-	diags = append(diags, fileBlock.Check(body)...)
+	diags = append(diags, fileBlock.Check(body, fileBlock.Blocks)...)
 	if diags.HasErrors() {
 		return f, diags
 	}

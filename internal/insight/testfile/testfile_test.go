@@ -142,8 +142,8 @@ func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`hardwar = "x"`, `2:1 unknown-argument Unknown argument "hardwar": Block run has no argument of this name. ` +
 			`Did you mean "hardware"?`},
-		{`hardware = ["x"]`, `2:12 wrong-type Wrong type for hardware: A string is needed, and this is a tuple. ` +
-			`Write one text, in quotes.`},
+		{`hardware = ["x"]`, `2:12 wrong-type Wrong type for hardware: A string is needed, and this is a list. ` +
+			`Write one text, without brackets. LIST[0] is the first of a list.`},
 		{`hardware = "x["`, `2:12 wrong-type Wrong value for hardware: "x[" is not a valid glob: a bracket is not closed`},
 		{`hardware = "a/**/*.json"`, `2:12 wrong-type Wrong value for hardware: "a/**/*.json" has **, which would ` +
 			`match within one folder only, as * does; write */* for two levels`},
@@ -174,7 +174,7 @@ func TestMistakes(t *testing.T) {
 			`detector "n": A detector in the state "absent" reports nothing: remove facts.`},
 		{"hardware = \"x\"\ndetectors = { n = { devices = [{ adress = \"\" }] } }", `3:19 wrong-type Wrong value for ` +
 			`detector "n": It does not have the form of a reply: unknown name "adress" in devices[0]. Did you mean "address"?`},
-		{"hardware = \"x\"\nwithout = [\"1b:00.0\"]", `3:11 wrong-type Wrong value for without: "1b:00.0" is not a PCI ` +
+		{"hardware = \"x\"\nwithout = [\"1b:00.0\"]", `3:12 wrong-type Wrong value for without: "1b:00.0" is not a PCI ` +
 			`address; write it as in the facts: "0000:1b:00.0"`},
 		{"hardware = \"x\"\nsnapshot = \"../x\"", `3:12 wrong-type Wrong value for snapshot: use letters, digits, and ` +
 			`. _ - after the first, at most 100`},
@@ -199,7 +199,7 @@ func TestMistakes(t *testing.T) {
 func TestMistakesOfFiles(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"", `1:1 missing-argument A test file without a run: Write at least one: run "NAME" { hardware = "…" }.`},
-		{"runs \"a\" {}", `1:1 unknown-block Unknown block "runs": Block (the test file) has no block of this name. ` +
+		{"runs \"a\" {}", `1:1 unknown-block Unknown block "runs": .prelettest.hcl has no block of this name. ` +
 			`Did you mean "run"?`},
 		{"run {}", `1:1 unknown-block Wrong labels of block "run": It is written run "NAME" { … }.`},
 		{"run \"a\" { hardware = \"x\" }\nrun \"a\" { hardware = \"x\" }", `2:1 duplicate Block run "a" is there twice: ` +

@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -253,7 +254,11 @@ func (s Spec) describeWrongType(want cty.Type, v cty.Value) string {
 		hint = ` Write texts in brackets, as in ["a", "b"].`
 	case want.IsMapType():
 		hint = ` Write names and values in braces, as in { "a" = "b" }.`
-	case want == cty.String && (s.Type.IsMapType() || t.IsTupleType() || t.IsListType() || t.IsSetType()):
+	case want == cty.String && (t.IsTupleType() || t.IsListType() || t.IsSetType()):
+		hint = " Write one text, without brackets. LIST[0] is the first of a list."
+	case want == cty.String && s.Type.IsMapType() && (t.IsObjectType() || t.IsMapType()):
+		hint = " Write one text, in quotes. MAP[\"KEY\"] is one of a map."
+	case want == cty.String && s.Type.IsMapType():
 		hint = " Write one text, in quotes."
 	case want == cty.String && t.IsObjectType() && t.HasAttribute("resource_version"):
 		hint = " A ConfigMap has texts: write its data[\"KEY\"], of kubelet-config data[\"kubelet\"]."
@@ -267,6 +272,17 @@ func (s Spec) describeWrongType(want cty.Type, v cty.Value) string {
 		Article(t),
 		hint,
 	)
+}
+
+// isAlike reports whether another value like this one may have a type: another text may be a number, but no text is a
+// list, and only a word for true or false is meant as a bool.
+func isAlike(want cty.Type, v cty.Value) bool {
+	if want == cty.Bool {
+		text, _ := value.KeyText(v)
+		return slices.Contains([]string{"yes", "no", "on", "off", "true", "false", "0", "1"}, strings.ToLower(text))
+	}
+
+	return want.IsPrimitiveType() == v.Type().IsPrimitiveType()
 }
 
 // isExpression reports whether a text is an expression with a reference, a call or an operator.
@@ -289,6 +305,8 @@ func isExpression(text string) bool {
 func Article(t cty.Type) string {
 	name := TypeName(t)
 	switch {
+	case t.IsTupleType(): // as a list is written
+		return "a list"
 	case t == cty.DynamicPseudoType:
 		return "a value"
 	case strings.ContainsRune("aeiou", rune(name[0])):
@@ -318,11 +336,31 @@ func (s Spec) convert(v cty.Value, written Value[cty.Value]) (out cty.Value, dia
 	}
 
 	if err := s.check(out); err != nil {
-		d := origin.Error(fault.WrongType, written.Range, "Wrong value for "+s.Name, "%s", err)
+		at := written.Range
+		if key, itemErr := s.findRefused(out); itemErr != nil {
+			at, err = written.ItemRange(key), itemErr
+		}
+		d := origin.Error(fault.WrongType, at, "Wrong value for "+s.Name, "%s", err)
 		return cty.UnknownVal(s.Type), hcl.Diagnostics{d}
 	}
 
 	return out, nil
+}
+
+// findRefused returns the first item of a list that the rule of the attribute refuses for itself.
+func (s Spec) findRefused(list cty.Value) (key string, refused error) {
+	if !s.Type.IsListType() || !isFillable(list) {
+		return "", nil
+	}
+	for it := list.ElementIterator(); it.Next(); {
+		k, item := it.Element()
+		if err := s.check(cty.ListVal([]cty.Value{item})); err != nil {
+			key, _ = value.KeyText(k)
+			return key, err
+		}
+	}
+
+	return "", nil
 }
 
 // isOfItems reports whether a value is decoded item by item.
@@ -381,9 +419,10 @@ func (s Spec) convertOne(v cty.Value, t cty.Type, name string) (cty.Value, *hcl.
 
 	converted, err := convert.Convert(v, t)
 	if err != nil {
-		return cty.UnknownVal(t), origin.Error(
-			fault.WrongType, hcl.Range{}, "Wrong type for "+name, "%s", s.describeWrongType(t, v),
-		)
+		d := origin.Error(fault.WrongType, hcl.Range{}, "Wrong type for "+name, "%s", s.describeWrongType(t, v))
+		d.Extra = origin.Extra{Code: fault.WrongType, IsOfUse: !isAlike(t, v)}
+
+		return cty.UnknownVal(t), d
 	}
 
 	return converted, nil

@@ -15,6 +15,9 @@ type Extra struct {
 	Note bool   // purely informative: not an error for --strict either
 	Item string // of the node that the message is about, as in label/KEY; "" for none
 
+	// IsOfUse is set if the expression at the place has to change, and not the value of a variable in it.
+	IsOfUse bool
+
 	Rule, Effect string    // of a rule of the kubelet that is violated, and what the kubelet does; "" for none
 	SetBy        string    // the stage, ConfigMap or file that has the item of that rule
 	At           BasePlace // of that item, if the base has it

@@ -24,10 +24,11 @@ import (
 
 var (
 	labelsAttr = schema.Attr[cty.Value]{
-		Name:   "labels",
-		Type:   cty.Map(cty.String),
-		Items:  true,
-		Secret: "Everybody who may list nodes reads their labels.",
+		Name:  "labels",
+		Type:  cty.Map(cty.String),
+		Items: true,
+		Secret: "Everybody who may list nodes reads their labels. Leave it out, or use another value, " +
+			"such as a variable.",
 		Doc: "Keys and values, as `kubectl label` takes them. Numbers and booleans are written as text. " +
 			"A null value sets no label. An item whose value is unknown because a fact is null is left out, " +
 			"and the boot is degraded.",

@@ -320,7 +320,8 @@ func (r *renderer) unit() *node.Unit {
 		return nil
 	case !isUnitName(unit.V):
 		r.Error(fault.WrongType, unit.Range, "Not a unit",
-			"%q: the name of a service, timer or socket is needed, as chrony.service.", unit.V)
+			"%q is not the name of a service, timer or socket, such as %q.",
+			unit.V, strings.SplitN(unit.V, ".", 2)[0]+".service")
 	case slices.Contains(unitfile.PreletUnits(), unit.V):
 		r.Error(fault.Conflict, unit.Range, "A unit of prelet's",
 			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)

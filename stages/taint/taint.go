@@ -22,7 +22,8 @@ var taintsAttr = schema.Attr[cty.Value]{
 	Type:     cty.List(cty.String),
 	Required: true,
 	Form:     `"gpu=true:NoSchedule", KEY=VALUE:EFFECT`,
-	Secret:   "Everybody who may list nodes reads their taints.",
+	Secret: "Everybody who may list nodes reads their taints. Leave it out, or use another value, " +
+		"such as a variable.",
 	Doc: "A list in `kubectl taint`'s syntax: `key=value:Effect`, `key:Effect`. " +
 		"Effects: NoSchedule, PreferNoSchedule, NoExecute. Null adds no taint.",
 }

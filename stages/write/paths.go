@@ -129,6 +129,8 @@ const (
 // checkPath checks a path of a file or directory block, without what force decides.
 func checkPath(p string) error {
 	switch {
+	case strings.HasPrefix(p, "~"):
+		return fmt.Errorf("%q is not an absolute path: write the home folder itself, such as \"/root/…\"", p)
 	case !strings.HasPrefix(p, "/"):
 		return fmt.Errorf("%q is not an absolute path: write %q", p, path.Clean("/"+p))
 	case path.Clean(p) != p || p == "/":

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -138,6 +139,10 @@ func placeAtValue(s *lang.Site, given map[string]string, d *hcl.Diagnostic) *hcl
 	}
 
 	moved := *d
+	if x, _ := d.Extra.(origin.Extra); x.IsOfUse && v.Type != cty.DynamicPseudoType {
+		moved.Detail = stages.Sentence(d.Detail, explainUse(v, strings.HasPrefix(d.Detail, "A bool")))
+		return &moved
+	}
 	value := s.Values[name]
 	if value == nil {
 		value = v.Default
@@ -154,6 +159,17 @@ func placeAtValue(s *lang.Site, given map[string]string, d *hcl.Diagnostic) *hcl
 	}
 
 	return &moved
+}
+
+// explainUse explains the use of a variable whose type does not fit.
+func explainUse(v *lang.Variable, isCondition bool) string {
+	next := ""
+	if isCondition {
+		next = fmt.Sprintf(", as in var.%s == \"VALUE\"", v.Name)
+	}
+
+	return fmt.Sprintf("var.%s is %s, declared at %s: change its type, or this expression%s",
+		v.Name, schema.Article(v.Type), origin.Place(v.Range), next)
 }
 
 // placeAtLocal moves a message about the value of a local to the local, if its text or number is written there.

@@ -119,5 +119,11 @@ func suggestFunction(name string, known []string) string {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 
+	begin := name[:min(4, len(name))]
+	alike := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, begin) })
+	if len(alike) > 0 {
+		return "There is: " + strings.Join(alike, ", ") + "; `prelet schema` lists all functions."
+	}
+
 	return "`prelet schema` lists all functions."
 }

@@ -259,13 +259,13 @@ func (e *Eval) checkReference(reference hcl.Traversal, p place) *hcl.Diagnostic 
 	case isBare && t.IsObjectType() && !isName:
 		return needName(reference, root+".NAME", sortedKeys(t.AttributeTypes()))
 	case root == "stage":
-		if d := checkSteps(reference[known:], t, reference[:known]); d != nil {
+		if d := e.checkSteps(reference[known:], t, reference[:known]); d != nil {
 			return d
 		}
 		return e.checkFetched(reference)
 	}
 
-	return checkSteps(reference[known:], t, reference[:known])
+	return e.checkSteps(reference[known:], t, reference[:known])
 }
 
 // checkRule refuses references that a variable's rule must not contain.
@@ -321,6 +321,8 @@ func (e *Eval) checkDeclared(reference hcl.Traversal) *hcl.Diagnostic {
 		next := schema.Suggest(name, sortedKeys(names))
 		if path == "var" {
 			next = suggestVariable(name, sortedKeys(names))
+		} else if found := e.findReference(name); found != "" {
+			next = fmt.Sprintf("Did you mean %s?", found)
 		}
 
 		return refuse(at, fmt.Sprintf("Unknown %s %q", l.noun, name), "%s", next)
@@ -399,6 +401,9 @@ func (e *Eval) unknownRoot(reference hcl.Traversal) *hcl.Diagnostic {
 		return refuse(at, summary, "A site has no path.module: templatefile(NAME, VARS) and sitedata(NAME) find "+
 			"the files of the site by their names. To write ${ itself: $${path}.")
 	}
+	if word := strings.TrimPrefix(root, "end"); e.isInterpolated(at) && slices.Contains(directiveWords, word) {
+		return refuse(at, summary, "A directive begins with %%: write %%{ %s }.", root)
+	}
 	if e.isInterpolated(at) {
 		return refuse(
 			at,
@@ -418,7 +423,7 @@ func (e *Eval) unknownRoot(reference hcl.Traversal) *hcl.Diagnostic {
 		summary,
 		"References begin with %s%s A text is written in quotes: %q.",
 		e.listRoots(),
-		e.suggestRoot(root),
+		e.suggestRoot(reference),
 		root,
 	)
 }
@@ -470,8 +475,48 @@ func (e *Eval) isInterpolated(at hcl.Range) bool {
 	return before == "${" && (after == '}' || after == ':')
 }
 
+// directiveWords are the words of a template's directives, without end.
+var directiveWords = []string{"if", "for", "else"}
+
+// findReference returns the reference to what has a name in the finished node, in the outputs of one stage, or among the
+// detectors; "" if there is none, or several.
+func (e *Eval) findReference(name string) string {
+	for _, known := range []string{name, name + "s"} {
+		if NodeType().HasAttribute(known) {
+			return "node." + known
+		}
+	}
+
+	var found []string
+	for _, i := range e.site.Stages {
+		output, isKnown := e.Output(i.Addr())
+		if t := output.Type(); isKnown && i.ForEach == nil && t.IsObjectType() {
+			if t.HasAttribute(name) {
+				found = append(found, "stage."+i.Addr()+"."+name)
+			}
+			if i.Type == stages.DetectHW && t.AttributeType("detectors").HasAttribute(name) {
+				found = append(found, "stage."+i.Addr()+".detectors."+name)
+			}
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+
+	return found[0]
+}
+
 // suggestRoot returns the prefix that was probably forgotten, as a sentence.
-func (e *Eval) suggestRoot(name string) string {
+func (e *Eval) suggestRoot(reference hcl.Traversal) string {
+	name := reference.RootName()
+	if second, _, ok := findSecondName(reference); ok && strings.TrimSuffix(name, "s") == "detector" {
+		stage := stages.DetectHW + ".NAME"
+		if all := e.site.OfType(stages.DetectHW); len(all) > 0 {
+			stage = all[0].Addr()
+		}
+		return fmt.Sprintf(" The report of a detector is stage.%s.detectors.%s.", stage, second)
+	}
+
 	prefix := ""
 	switch {
 	case len(e.site.OfType(name)) > 0:
@@ -483,6 +528,9 @@ func (e *Eval) suggestRoot(name string) string {
 	}
 	if prefix != "" {
 		return fmt.Sprintf(" Did you mean %s.%s?", prefix, name)
+	}
+	if found := e.findReference(name); found != "" {
+		return fmt.Sprintf(" Did you mean %s?", found)
 	}
 	if s := nearest.Word(name, roots); s != "" {
 		return fmt.Sprintf(" Did you mean %q?", s)
@@ -533,7 +581,7 @@ func (e *Eval) checkFetched(reference hcl.Traversal) *hcl.Diagnostic {
 }
 
 // checkSteps follows the steps of a reference through a type. before is the part of the reference that has that type.
-func checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diagnostic {
+func (e *Eval) checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diagnostic {
 	for n, step := range steps {
 		if t == cty.DynamicPseudoType {
 			return nil
@@ -553,6 +601,7 @@ func checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diag
 		}
 
 		owner := formatReference(slices.Concat(before, steps[:n]))
+		isCount := slices.Contains([]string{"count", "length", "len", "size"}, name)
 		switch {
 		case t.IsMapType():
 			t = t.ElementType()
@@ -569,7 +618,15 @@ func checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl.Diag
 				next = `For ip of the node block, write node.flags["node-ip"].`
 			}
 
+			if nearest.Word(name, known) == "" && strings.HasPrefix(owner, "stage.") {
+				if found := e.findReference(name); found != "" && found != owner+"."+name {
+					next = fmt.Sprintf("Did you mean %s?", found)
+				}
+			}
+
 			return refuse(at, fmt.Sprintf("%s has no %q", owner, name), "%s", next)
+		case isCount && (t.IsListType() || t.IsSetType() || t.IsTupleType()):
+			return refuse(at, owner+" is a list", "Its length is length(%s).", owner)
 		case t.IsListType(), t.IsSetType(), t.IsTupleType():
 			return refuse(
 				at,

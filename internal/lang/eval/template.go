@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -46,8 +47,8 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 	if !ok {
 		known := cmp.Or(strings.Join(sortedKeys(e.site.Templates), ", "), "none")
 		return cty.NilVal, fmt.Errorf(
-			"the site has no template %q; put it into the folder of the site's other files, and give its name "+
-				"without the folder (it has: %s)", name, known)
+			"the site has no template %q; put it into the folder of the site's other files, with a name that ends in "+
+				"%s, and give its name without the folder (it has: %s)", name, lang.TemplateSuffix, known)
 	}
 
 	if !vars.IsKnown() {

@@ -186,7 +186,7 @@ func (w *Where) Check() error {
 	}
 	for _, path := range w.Config { // links in it are checked when they are read
 		if _, err := nodefile.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			next := ""
+			next := nodefile.SuggestBeside(path)
 			if strings.Contains(path, ",") {
 				next = "; give the flag for each: --config A --config B"
 			}
@@ -381,7 +381,7 @@ func ReadRecording(path string) (*world.Recording, error) {
 	r, err := bundle.ReadRecording(path)
 	switch {
 	case os.IsNotExist(err):
-		return nil, fault.RecordingInvalid.Errorf("--from %s: no such recording", path)
+		return nil, fault.RecordingInvalid.Errorf("--from %s: no such recording%s", path, nodefile.SuggestBeside(path))
 	case err != nil:
 		if kind := filekind.OfFile(path); kind != "" && kind != filekind.Recording && kind != filekind.Compressed {
 			err = fmt.Errorf("it is %s, and not a recording, which `prelet record` makes", kind)

@@ -99,7 +99,7 @@ func listSiteFiles(paths []string) ([]string, error) {
 	for _, p := range paths {
 		st, err := nodefile.Stat(p)
 		if err != nil {
-			return nil, fault.Usage.Errorf("%s: no such file or folder", p)
+			return nil, fault.Usage.Errorf("%s: no such file or folder%s", p, nodefile.SuggestBeside(p))
 		}
 		if !st.IsDir() {
 			files = append(files, p)

@@ -103,7 +103,8 @@ func (c testCase) run(ctx context.Context) (out testfile.MachineResult) {
 			Kind:    testfile.KindInput,
 			At:      c.Machines.Range,
 			Summary: "No machine matches",
-			Message: "The path is relative to the test file. A run over no machine would test nothing.",
+			Message: fmt.Sprintf("The path is relative to the test file: %s. A run over no machine would test nothing.",
+				filepath.Join(filepath.Dir(c.File.Name), c.Machines.V)),
 		}
 		if c.notSearched != nil {
 			failed.Message = fmt.Sprintf("The path is not searched: %v. Write the names of folders in place of signs, "+

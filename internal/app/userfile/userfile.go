@@ -68,7 +68,7 @@ func Read(path string, limit int64) ([]byte, error) {
 func ReadInput(path string, limit int64) ([]byte, error) {
 	text, err := Read(path, limit)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("no such file")
+		return nil, errors.New("no such file" + nodefile.SuggestBeside(path))
 	}
 
 	return text, err

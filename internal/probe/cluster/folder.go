@@ -65,7 +65,7 @@ func (d Folder) ReadConfigMap(namespace, name string) (Object, error) {
 
 	return Object{}, &fault.Fault{
 		Code: fault.Absent,
-		Why:  strings.Join(tried, " or ") + " is missing",
+		Why:  strings.Join(tried, " or ") + " is missing" + nodefile.SuggestBeside(tried[0]),
 		Next: "With --objects, each ConfigMap is a file NAMESPACE/NAME.yaml in that folder",
 	}
 }

@@ -1,0 +1,28 @@
+package nodefile
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/prelet/prelet/internal/nearest"
+)
+
+// SuggestBeside returns what was probably meant by a path that does not exist, to follow a message about it: the name in
+// its folder that is most alike; "" for none.
+func SuggestBeside(path string) string {
+	entries, err := ReadDir(filepath.Dir(path))
+	if err != nil {
+		return ""
+	}
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+
+	meant := nearest.Word(filepath.Base(path), names)
+	if meant == "" {
+		return ""
+	}
+
+	return fmt.Sprintf("; did you mean %s?", filepath.Join(filepath.Dir(path), meant))
+}

@@ -52,6 +52,7 @@ newer          open  shut  shut         shut    shut    open     -       open
 first          open  shut  shut         -       open    open     open    -
 first-fails    open  shut  shut         -       open    shut     shut    -
 first-no-site  open  shut  shut         -       open    open     shut    -
+first-verify   shut  shut  shut         -       -       -        shut    -
 off            says  says  says         says    says    says     says    says
 no-hold        open  says  says         open    shut    open     open    open
 no-hold-fails  open  says  says         shut    shut    shut     shut    open
@@ -162,6 +163,11 @@ var ways = map[string]way{
 	}},
 	"first-no-site": {isFirst: true, take: func(c wayCase) Ended {
 		return c.runs(planOf("no-site"))
+	}},
+	"first-verify": {isFirst: true, take: func(c wayCase) Ended { // it opens no gate without a generation
+		c.hasRun = true
+		c.Verify(c.t.Context())
+		return c.Ended
 	}},
 	"off": {take: func(c wayCase) Ended {
 		c.Off = true

@@ -271,18 +271,17 @@ func (m *StateMachine) whyBlocked(ctx context.Context, t *walkState, on Trigger,
 	return why
 }
 
-// whyNotWithout is whyBlocked without a generation. A node without a site has nothing to join with.
+// whyNotWithout is whyBlocked without a generation. A node without a site has nothing to join with, and
+// prelet-verify.service opens no gate then, with or without a reason.
 func (m *StateMachine) whyNotWithout(t *walkState, on Trigger) string {
-	why := ""
-	switch over := m.Store.StartsOver(); {
-	case on == OnFailed, on == OnNoSite && over != nil && over.IsMixed:
-		why = m.whyNotAsFound()
-	}
-	if why == "" {
-		return ""
+	over := m.Store.StartsOver()
+	if on == OnFailed || on == OnNoSite && over != nil && over.IsMixed {
+		if why := m.whyNotAsFound(); why != "" {
+			return t.Failure + "; " + why
+		}
 	}
 
-	return t.Failure + "; " + why
+	return ""
 }
 
 // describeInPlace returns the first words of an error after a commit.

@@ -66,10 +66,9 @@ type machine struct {
 	annotations map[string]string
 	conditions  []condition.Condition
 	sent        map[string][]string // patches of taints, conditions, annotations and labels, in the words of kubectl
-	fails       map[string]error    // of each such patch, and of each get
+	fails       map[string]error    // of each such patch, and of each get; why there is no serving certificate
 
 	configz []string // how /configz differs from the plan
-	serving error
 	expired string       // what Expired returns, whatever the certificate
 	log     bytes.Buffer // journal entries, one JSON document a line
 	console []string     // lines of units on the machine's console
@@ -467,7 +466,7 @@ func (m *machine) patchAnnotations(changes annotation.Patch) string {
 }
 
 // Serving implements activation.Probe.
-func (m *machine) Serving(context.Context, string) error { return m.serving }
+func (m *machine) Serving(context.Context, string) error { return m.fails["serving"] }
 
 func (m *machine) Configz(context.Context, kubelet.Configz) ([]string, error) { return m.configz, nil }
 func (m *machine) Log(context.Context, string, time.Time) ([]string, error) {

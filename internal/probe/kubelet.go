@@ -167,9 +167,18 @@ func (l *Live) membership() world.KubeletAns {
 	id := n.Identity()
 	k := world.KubeletAns{}
 	k.Joined, k.JoinedWhy = id.Joined()
-	if d := n.FindDamaged(id); d != nil && !k.Joined {
-		k.Damaged = &world.DamagedAns{Why: d.Why, Files: d.Files, Remove: d.Command()}
+	find := func(name string) *world.DamagedAns {
+		d := n.FindDamaged(id, name)
+		if d == nil {
+			return nil
+		}
+
+		return &world.DamagedAns{Why: d.Why, Files: d.Files, Remove: d.Command()}
 	}
+	if !k.Joined {
+		k.Damaged = find(joined.Client)
+	}
+	k.DamagedServing, k.DamagedOwn = find(joined.Serving), find(joined.OwnPair)
 
 	if id.Exists {
 		v, isOurs := l.compareMachine(n, id)

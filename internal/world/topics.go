@@ -136,6 +136,10 @@ type KubeletAns struct {
 	Identity *IdentityAns `json:"identity,omitempty"`
 	// Damaged is the client certificate with which no kubelet starts; nil where there is none, and in older recordings.
 	Damaged *DamagedAns `json:"damaged,omitempty"`
+	// DamagedServing and DamagedOwn are the same of the certificate of its API: one that the cluster has signed, and its
+	// own.
+	DamagedServing *DamagedAns `json:"damaged_serving,omitempty"`
+	DamagedOwn     *DamagedAns `json:"damaged_own,omitempty"`
 	// The environment of its next start; 0 and nil are unknown.
 	Cgroup int   `json:"cgroup,omitempty"` // the hierarchy's version, 1 or 2
 	Swap   *bool `json:"swap,omitempty"`   // some is on
@@ -192,11 +196,11 @@ type IdentityAns struct {
 	Fix   string `json:"mend,omitempty"` // how to fix that
 }
 
-// DamagedAns is a client certificate in the kubelet's folder that it cannot load, such as an empty one. It loads that
-// before it joins, so it ends with it although it has a token.
+// DamagedAns is a certificate in the kubelet's folder that it cannot load, such as an empty one. It loads that before it
+// joins, so it ends with it although it has a token.
 type DamagedAns struct {
 	Why    string   `json:"why"`             // why the kubelet cannot load it
-	Files  []string `json:"files,omitempty"` // without which it joins; none where another program has them
+	Files  []string `json:"files,omitempty"` // without which it gets another one; none where another program has them
 	Remove string   `json:"remove"`          // the command that removes it
 }
 

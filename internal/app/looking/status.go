@@ -341,6 +341,30 @@ func readStore(ctx context.Context, h *app.Host, out *NodeStatus) {
 	if cur.Gen == out.Generation {
 		out.Kept = string(cur.Status)
 	}
+	lookAgain(ctx, h, store, out)
+}
+
+// lookTimeout limits the request of lookAgain.
+const lookTimeout = 3 * time.Second
+
+// lookAgain replaces the note that the kubelet has no certificate for its API by what it is now: a person or a program
+// in the cluster approves its request, or denies it. It stays while the cluster does not answer.
+func lookAgain(ctx context.Context, h *app.Host, store *generation.Store, out *NodeStatus) {
+	i := slices.IndexFunc(out.Notes, func(r fault.Reason) bool { return r.Code == fault.ServingCertificate })
+	spec, err := h.Machine(store, nil).SpecOf(out.Generation)
+	if i < 0 || err != nil || h.IsBelow() {
+		return
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	var unknown interface{ Unknown() bool }
+	switch err := h.Probe.Serving(ctx, spec.Serving); {
+	case err == nil:
+		out.Notes = slices.Delete(out.Notes, i, i+1)
+	case !errors.As(err, &unknown):
+		out.Notes[i].Summary = err.Error()
+	}
 }
 
 // emptyStatus is the status of a node where prelet has not run.

@@ -24,6 +24,8 @@ type Previous struct {
 	Why     string   `json:"why"`               // how that is known
 	Damaged bool     `json:"damaged,omitempty"` // it is this node's, and no kubelet can load it
 	Files   []string `json:"-"`                 // that contain it
+
+	kind, next string // of a damaged one: client or serving, and what follows
 }
 
 // decision is whose identity is on the disk.
@@ -242,7 +244,7 @@ func FindNameFlags(flags []node.Flag) (name string, isCloud bool) {
 func (p *Previous) Sentence() string {
 	if p.Damaged {
 		return fmt.Sprintf(
-			"the kubelet's client certificate was damaged (%s); it is set aside, and the node joins again", p.Why,
+			"the kubelet's %s certificate was damaged (%s); it is set aside, and %s", p.kind, p.Why, p.next,
 		)
 	}
 
@@ -264,7 +266,7 @@ func (p *Previous) WhyRemoved() string {
 // WhyRestart returns why the kubelet is restarted.
 func (p *Previous) WhyRestart() string {
 	if p.Damaged {
-		return "its damaged client certificate is removed"
+		return "its damaged " + p.kind + " certificate is removed"
 	}
 
 	return "the identity of " + p.Owner() + " is removed"

@@ -284,12 +284,12 @@ func stateFiles() []string {
 	}
 }
 
-// Damaged is a client certificate with which no kubelet starts, not even one that has a bootstrap kubeconfig: it loads
-// its certificate before it asks for one.
+// Damaged is a certificate of the kubelet with which none starts, not even one that has a bootstrap kubeconfig: it loads
+// its certificates before it asks for one.
 type Damaged struct {
 	Path  string   // that the kubelet loads
 	Why   string   // why it cannot
-	Files []string // regular files of the kubelet's folder without which it asks for a new one
+	Files []string // regular files of the kubelet's folder without which it gets a new one
 }
 
 // Command returns the command that removes it.
@@ -304,12 +304,19 @@ func (d Damaged) Command() string {
 	return strings.Join(words, " ")
 }
 
-// FindDamaged returns the client certificate in the kubelet's folder if it is damaged, as after a power cut; nil if
-// there is none, or it can be loaded, or it cannot be read. An expired one can be loaded. Source:
-// k8s.io/client-go/util/certificate (fileStore.Current).
-func (n Reader) FindDamaged(h Identity) *Damaged {
+// Names of the kubelet's certificates, which those of their files begin with.
+const (
+	Client  = "kubelet-client"
+	Serving = "kubelet-server" // with serverTLSBootstrap
+	OwnPair = "kubelet"        // signed by itself, without a tlsCertFile
+)
+
+// FindDamaged returns a certificate in the kubelet's folder if it is damaged, as after a power cut; nil if there is
+// none, or it can be loaded, or it cannot be read. An expired one can be loaded. Source:
+// k8s.io/client-go/util/certificate (fileStore.Current); cmd/kubelet/app/server.go (InitializeTLS).
+func (n Reader) FindDamaged(h Identity, name string) *Damaged {
 	for _, dir := range listFolders(h) {
-		if d := n.inspectPair(dir); d != nil {
+		if d := n.inspectPair(path.Join(dir, name), name == OwnPair); d != nil {
 			return d
 		}
 	}
@@ -317,45 +324,48 @@ func (n Reader) FindDamaged(h Identity) *Damaged {
 	return nil
 }
 
-// inspectPair returns the client certificate of a folder if it is damaged. A link whose file is missing is for the
-// kubelet as no certificate.
-func (n Reader) inspectPair(dir string) *Damaged {
-	pair := path.Join(dir, "kubelet-client-current.pem")
+// inspectPair returns the certificate with a name if it is damaged. A link whose file is missing is for the kubelet as
+// no certificate, and so is half a pair of files, unless it needs both.
+func (n Reader) inspectPair(name string, needsBoth bool) *Damaged {
+	pair := name + "-current.pem"
 	text, f := n.Root.FindText(pair)
 	if f == nil || f.Code != fault.Absent {
-		return n.describeDamage(pair, f, text.Path, [2]string{text.Text, text.Text})
+		return n.describeDamage(pair, f, text, text)
 	}
 
-	certFile, keyFile := path.Join(dir, "kubelet-client.crt"), path.Join(dir, "kubelet-client.key")
-	certText, f := n.Root.FindText(certFile)
-	keyText, f2 := n.Root.FindText(keyFile)
-	if f = cmp.Or(f, f2); f != nil && f.Code == fault.Absent {
+	cert, f := n.Root.FindText(name + ".crt")
+	key, f2 := n.Root.FindText(name + ".key")
+	there := slices.DeleteFunc([]*fault.Fault{f, f2}, func(f *fault.Fault) bool {
+		return f != nil && f.Code == fault.Absent
+	})
+	if len(there) == 0 || len(there) == 1 && !needsBoth {
 		return nil
 	}
 
-	return n.describeDamage(certFile, f, certText.Path, [2]string{certText.Text, keyText.Text})
+	return n.describeDamage(name+".crt", cmp.Or(there...), cert, key)
 }
 
-// describeDamage returns the damage of a certificate with its key, which were read, or failed with a fault. file is its
-// path without links.
-func (n Reader) describeDamage(pair string, f *fault.Fault, file string, texts [2]string) *Damaged {
+// describeDamage returns the damage of a certificate with its key, which were read, or failed with a fault.
+func (n Reader) describeDamage(pair string, f *fault.Fault, cert, key nodefile.FoundText) *Damaged {
 	d := Damaged{Path: pair}
-	switch _, err := tls.X509KeyPair([]byte(texts[0]), []byte(texts[1])); { // the error may quote the key
+	switch _, err := tls.X509KeyPair([]byte(cert.Text), []byte(key.Text)); { // the error may quote the key
 	case f != nil && f.Code != fault.FileUnusable:
 		return nil
 	case f != nil:
 		d.Why = f.Why
 	case err == nil:
 		return nil
-	case texts[0] == "":
+	case cert.Text == "" && cert.Path != "":
 		d.Why = pair + " is empty"
 	default:
 		d.Why = pair + " has no certificate with its key"
 	}
 
-	isOwn := path.Dir(file) == path.Dir(pair) && isKubeletCertificate(path.Base(file))
-	if isOwn && n.isRegular(file) {
-		d.Files = []string{file}
+	for _, file := range []string{cert.Path, key.Path} {
+		isOwn := path.Dir(file) == path.Dir(pair) && isKubeletCertificate(path.Base(file))
+		if isOwn && n.isRegular(file) && !slices.Contains(d.Files, file) {
+			d.Files = append(d.Files, file)
+		}
 	}
 
 	return &d

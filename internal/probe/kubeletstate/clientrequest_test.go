@@ -48,7 +48,8 @@ func TestClientRequest(t *testing.T) {
 		says       string
 	}{
 		{"pending", listOf("", other, clientRequest(t, "csr-1", "n1", "12s", "")), 200,
-			"request csr-1 has waited for approval for 12s: kubectl certificate approve csr-1"},
+			"request csr-1 has waited for approval for 12s (as of " + servingNow.UTC().Format(time.RFC3339) +
+				"; prelet verify looks again). Run: kubectl certificate approve csr-1"},
 		{"denied", listOf("", other, clientRequest(t, "csr-1", "n1", "12s", denied)), 200,
 			"request csr-1 is denied (Policy: unknown machine)"},
 		{"denied, and requested again", listOf("", clientRequest(t, "csr-1", "n1", "9m", denied),

@@ -219,24 +219,28 @@ func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name stri
 		return next
 	}
 
-	return p.describeClientRequest(own[0])
+	return p.describeRequest(own[0], "")
 }
 
-// describeClientRequest returns the action that a request for the kubelet's client certificate requires.
-func (p Probe) describeClientRequest(r CertificateRequest) string {
+// describeRequest returns the action that a request for a certificate of the kubelet requires. approver is who approves
+// it, behind what it waits for.
+func (p Probe) describeRequest(r CertificateRequest, approver string) string {
 	switch r.State {
 	case "signed":
 		return "request " + r.Name + " is signed, and the kubelet has not fetched it: journalctl -u kubelet shows why"
 	case "approved":
 		return "request " + r.Name + " is approved, and not signed: the controller csrsigning of " +
-			"kube-controller-manager signs it; its log has the reason"
+			"kube-controller-manager signs it (--cluster-signing-cert-file); its log has the reason"
 	case "denied", "failed":
 		return fmt.Sprintf("request %s is %s (%s): correct the reason, and restart the kubelet, so that it makes "+
 			"another one", r.Name, r.State, r.Why)
 	}
 
-	return fmt.Sprintf("request %s has waited for approval for %s: kubectl certificate approve %s",
-		r.Name, p.Now().Sub(r.Created).Round(time.Second), r.Name)
+	now := p.Now()
+
+	return fmt.Sprintf("request %s has waited for approval for %s%s (as of %s; prelet verify looks again). Run: kubectl "+
+		"certificate approve %s",
+		r.Name, now.Sub(r.Created).Round(time.Second), approver, now.UTC().Format(time.RFC3339), r.Name)
 }
 
 // pendingKey is the key of a certificate that the kubelet has requested and does not have yet. Source:

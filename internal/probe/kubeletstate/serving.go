@@ -60,26 +60,11 @@ func (p Probe) Serving(ctx context.Context, dir string) error {
 		return fmt.Errorf("%s, and %s. %s and journalctl -u kubelet show more", why, which, all)
 	}
 
-	return p.describeRequest(why, own)
-}
-
-// describeRequest returns the action that the newest request requires; nil if it is signed: then the kubelet is about
-// to fetch the certificate.
-func (p Probe) describeRequest(why string, own []CertificateRequest) error {
-	r := own[0]
-	switch r.State {
-	case "signed":
+	if own[0].State == "signed" { // the kubelet is about to fetch it
 		return nil
-	case "approved":
-		return fmt.Errorf("%s: request %s is approved, and not signed. The controller csrsigning of "+
-			"kube-controller-manager signs it (--cluster-signing-cert-file); its log has the reason", why, r.Name)
-	case "denied", "failed":
-		return fmt.Errorf("%s: request %s is %s (%s). Correct the reason, and restart the kubelet, so that it makes "+
-			"another one", why, r.Name, r.State, r.Why)
 	}
 
-	return fmt.Errorf("%s: request %s has waited for approval for %s, and no part of Kubernetes approves it. Run: "+
-		"kubectl certificate approve %s", why, r.Name, p.Now().Sub(r.Created).Round(time.Second), r.Name)
+	return fmt.Errorf("%s: %s", why, p.describeRequest(own[0], ", and no part of Kubernetes approves it"))
 }
 
 // checkServingFile returns why a file has no valid certificate, "" if it has one.

@@ -57,8 +57,8 @@ func TestServing(t *testing.T) {
 	}{
 		{"pending", listOf("", request("csr-other", "system:node:n2", "1s", ""), request("csr-old", own, "2h", ""),
 			request("csr-new", own, "12s", "")), 200, "failed",
-			"request csr-new has waited for approval for 12s, and no part of Kubernetes approves it. Run: kubectl " +
-				"certificate approve csr-new"},
+			"request csr-new has waited for approval for 12s, and no part of Kubernetes approves it (as of " +
+				servingNow.UTC().Format(time.RFC3339) + "; prelet verify looks again). Run: kubectl certificate approve csr-new"},
 		{"signed", listOf("", request("csr-1", own, "3s", approved+`,"certificate":"eA=="`)), 200, "ok", ""},
 		{"an old one is signed, the new one is pending", listOf("", request("csr-1", own, "3h", approved+`,"certificate":"eA=="`),
 			request("csr-2", own, "5s", "")), 200, "failed", "approve csr-2"},

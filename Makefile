@@ -83,7 +83,7 @@ language-server: ## build the language server for editors, bin/prelet-ls
 	cd editors/prelet-ls && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o ../../bin/ .
 
 .PHONY: demo
-demo: ## plan, run, explain and run again on a recorded GPU machine
+demo: ## plan, run, run again and explain on a recorded GPU machine
 	$(BUILD) -o bin/bench/ ./cmd/prelet ./bench/serve
 	ln -f bin/bench/prelet bin/prelet
 	internal/demo/tour.sh

@@ -68,6 +68,8 @@ func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diag
 	after := "Nothing was changed."
 
 	switch f.Code {
+	case fault.NoAnswer:
+		summary = "Cannot read " + target.Path
 	case fault.Interrupted:
 		summary = "Interrupted after the commit, at " + target.Path
 		after = "The journal is kept, " +

@@ -33,6 +33,10 @@ func TestExplain(t *testing.T) {
 		{generation.NewFault(fault.CannotWrite, "fsync", "/etc/a", unix.EIO, "look at dmesg"), fault.CannotWrite,
 			[]string{"Cannot write /etc/a", "Why: fsync: input/output error.", "Nothing was changed.", "Next: look at dmesg."}},
 		{
+			generation.NewFault(fault.NoAnswer, "open", "/state", errors.New("no answer"), "unmount it"), fault.NoAnswer,
+			[]string{"Cannot read /state", "Why: open: no answer.", "Nothing was changed.", "Next: unmount it."},
+		},
+		{
 			generation.NewFault(fault.Interrupted, "rename", "/etc/a", unix.EIO, ""), fault.Interrupted,
 			[]string{"/etc/a", "The journal is kept"},
 		},

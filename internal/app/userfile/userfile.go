@@ -83,7 +83,7 @@ func ReadSite(path string, limit int64) (src []byte, why string, err error) {
 		return nil, "", err
 	}
 	if st.Mode()&fs.ModeSymlink != 0 {
-		if to, err := os.Readlink(path); err == nil && to == os.DevNull {
+		if to, err := nodefile.Readlink(path); err == nil && to == os.DevNull {
 			return nil, "", nil
 		}
 		return nil, "is a link", nil
@@ -178,7 +178,7 @@ func leadsToProc(path string) bool {
 		if unix.Statfs(filepath.Dir(path), &mount) == nil && mount.Type == unix.PROC_SUPER_MAGIC {
 			return true
 		}
-		to, err := os.Readlink(path)
+		to, err := nodefile.Readlink(path)
 		if err != nil {
 			return false
 		}

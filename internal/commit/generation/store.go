@@ -126,7 +126,7 @@ func newStore(o StoreConfig) (*Store, error) {
 		return nil, reportMisuse("open", o.Dir, "the state folder is not an absolute path")
 	}
 	if _, err := nodefile.Stat(o.Dir); errors.As(err, new(*nodefile.NoAnswerError)) {
-		return nil, wrap(fault.NoAnswer, "open", o.Dir, err)
+		return nil, NewFault(fault.NoAnswer, "open", o.Dir, errors.Unwrap(err), nodefile.NextNoAnswer)
 	}
 	if err := checkInside(o.Root, o.Dir); err != nil {
 		return nil, err
@@ -227,6 +227,9 @@ func openReal(p string) (*folder, error) {
 	fd, err := nodefile.Within(p, func() (int, error) {
 		return unix.Open(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
+	if errors.Is(err, unix.ENOTDIR) {
+		return nil, refuse("open", p, err, "move away what is there in place of a folder; prelet run makes the folder")
+	}
 	if err != nil {
 		return nil, wrapIO("open", p, err)
 	}

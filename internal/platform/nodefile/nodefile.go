@@ -133,7 +133,7 @@ func Failure(path string, err error) *fault.Fault {
 		f.Code = fault.Absent
 	case errors.As(err, new(*NoAnswerError)):
 		f.Code = fault.NoAnswer
-		f.Next = "Make its server answer, or unmount it: umount -l, with the mount above it that findmnt lists"
+		f.Next = NextNoAnswer
 	case IsFailing(err):
 		f.Code = fault.NoAnswer
 		f.Next = NextFailing
@@ -153,9 +153,15 @@ func IsFailing(err error) bool {
 	}, func(failing syscall.Errno) bool { return errors.Is(err, failing) })
 }
 
+// NextNoAnswer is the next step of a path on a file system that does not answer.
+const NextNoAnswer = "Make its server answer, or unmount it: umount -l, with the mount above it that findmnt lists"
+
 // NextFailing is the next step after such an error.
 const NextFailing = "Look at dmesg. If a disk fails, check its file system or replace it; if a server or program behind " +
 	"the mount has ended, start it, or unmount it: umount -l, with the mount that findmnt lists"
+
+// IsFailed reports whether a fault of Failure is that of a path that the device or the server failed to read.
+func IsFailed(f *fault.Fault) bool { return f.Code == fault.NoAnswer && f.Next == NextFailing }
 
 // NextDenied returns the next step of a user who may not read a path, which is other for all but root.
 func NextDenied(other string) string {

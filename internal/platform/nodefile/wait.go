@@ -112,6 +112,11 @@ func Lstat(path string) (fs.FileInfo, error) {
 	return Within(path, func() (fs.FileInfo, error) { return os.Lstat(path) })
 }
 
+// Readlink is os.Readlink, within Patience.
+func Readlink(path string) (string, error) {
+	return Within(path, func() (string, error) { return os.Readlink(path) })
+}
+
 // ReadDir is os.ReadDir, within Patience.
 func ReadDir(path string) ([]fs.DirEntry, error) {
 	return Within(path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) })

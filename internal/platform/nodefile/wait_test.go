@@ -45,6 +45,7 @@ func readers() map[string]func(dir string) error {
 		"Names":       func(dir string) error { _, err := Root("").Names(dir+"/folder", 1); return err },
 		"Target":      withLook("link", FollowNone, func(l *Look) error { _, err := l.Target(); return err }),
 		"Stat":        func(dir string) error { _, err := Stat(dir + "/file"); return err },
+		"Readlink":    func(dir string) error { _, err := Readlink(dir + "/link"); return err },
 		"ReadDir":     func(dir string) error { _, err := ReadDir(dir + "/folder"); return err },
 		"FindDisk":    func(dir string) error { return Root("").FindDisk(dir + "/file").Err },
 	}

@@ -349,7 +349,7 @@ func (n Reader) inspectPair(name string, needsBoth bool) *Damaged {
 func (n Reader) describeDamage(pair string, f *fault.Fault, cert, key nodefile.FoundText) *Damaged {
 	d := Damaged{Path: pair}
 	switch _, err := tls.X509KeyPair([]byte(cert.Text), []byte(key.Text)); { // the error may quote the key
-	case f != nil && f.Code != fault.FileUnusable:
+	case f != nil && f.Code != fault.FileUnusable && !nodefile.IsFailed(f):
 		return nil
 	case f != nil:
 		d.Why = f.Why

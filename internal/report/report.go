@@ -11,6 +11,8 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,7 +142,12 @@ func New(o ReporterConfig) (*Reporter, error) {
 	r.status.Started = o.Now().UTC()
 	r.status.Finished = nil
 
-	return r, errors.Join(r.write(), r.status.WriteMetrics(o.Dir))
+	err = r.write()
+	if err != nil { // what an earlier run has reported is not how this one ends
+		_ = os.Remove(filepath.Join(o.Dir, StatusFile))
+	}
+
+	return r, errors.Join(err, r.status.WriteMetrics(o.Dir))
 }
 
 // Event reports an event: a journal entry, a STATUS= line, and the stage's line in the status.

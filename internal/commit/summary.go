@@ -71,7 +71,7 @@ func (r Ended) describeOverwritten() (end string) {
 		end = "; it wrote over what somebody had changed: " + strings.Join(paths, ", ")
 	}
 	if damaged := generation.ListUnreadable(r.Entries); len(damaged) > 0 {
-		end += "; it replaced what could not be read: " + strings.Join(damaged, ", ")
+		end += "; it replaced " + strings.Join(damaged, ", ")
 	}
 
 	return end

@@ -96,7 +96,7 @@ func FindFailure(ctx context.Context, units activation.Units, hasBegun bool) Fai
 		return describeDeath(u)
 	case u.Result == "timeout" && !hasBegun:
 		const format = "systemd could not start %s in time, and prelet has not run: something that it opens for the " +
-			"unit does not answer, such as a FIFO in /etc/credstore; %s"
+			"unit does not answer, such as a FIFO in /etc/credstore, or a mount at /var/lib/prelet or /var/lib/kubelet; %s"
 		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, see), IsGiven: true}
 	}
 

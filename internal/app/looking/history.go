@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 )
 
@@ -27,6 +28,9 @@ func ReadHistory(ctx context.Context, e *app.Env, root string) (History, error) 
 	for _, g := range all {
 		past.InPlace = g.Gen // the last
 		past.Generations = append(past.Generations, newHistoryEntry(g))
+	}
+	if n := len(past.Generations); n > 0 {
+		past.Generations[n-1].addVerdict(e, root)
 	}
 	if gen, why, ok := store.Pinned(); ok {
 		past.Pinned = &Pin{gen, why}
@@ -81,6 +85,8 @@ type HistoryEntry struct {
 	Restores   *int       `json:"restores,omitempty"` // the generation whose contents it has again; 0: as before prelet
 	Plan       string     `json:"plan"`
 	Files      []FileLine `json:"files"`
+
+	IsBad bool `json:"-"` // judged bad in this boot, and judged again: the status is pending
 }
 
 // FileLine is the change of one file by a generation.
@@ -110,6 +116,22 @@ func newHistoryEntry(g generation.Info) HistoryEntry {
 	return out
 }
 
+// addVerdict adds that the generation in place was judged bad in this boot. Where it stays, it is judged again, so that
+// only the report has the verdict.
+func (c *HistoryEntry) addVerdict(e *app.Env, root string) {
+	h, err := e.HostOf(root, false)
+	if err != nil {
+		return
+	}
+	defer h.Units.Close()
+	s, err := h.LoadReport()
+	isJudged := err == nil && s.BootID == h.BootID && s.Generation == c.Generation
+	if isJudged && s.Verdict == string(activation.Bad) && c.Status == string(generation.StatusPending) {
+		c.IsBad = true
+		c.Why = s.Why
+	}
+}
+
 // ListFiles returns the changes of files by a generation.
 func ListFiles(entries []generation.Entry) []FileLine {
 	out := []FileLine{}
@@ -117,7 +139,7 @@ func ListFiles(entries []generation.Entry) []FileLine {
 		f := FileLine{
 			Path:   e.Path,
 			Action: string(e.Action),
-			Drift:  e.Drift,
+			Drift:  e.Drift && !e.Old.IsUnreadable(),
 			Secret: e.Secret,
 			Why:    e.Why,
 		}
@@ -144,6 +166,8 @@ func (c HistoryEntry) Words() string {
 		return "rolled back"
 	case c.Unjudged:
 		return "not judged"
+	case c.IsBad:
+		return "bad"
 	}
 
 	return c.Status

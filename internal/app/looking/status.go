@@ -27,7 +27,7 @@ type NodeStatus struct {
 	Gate        Gate   `json:"gate"`
 	StatusExit  int    `json:"status_exit"`           // of the command
 	Interrupted string `json:"interrupted,omitempty"` // a commit whose writer is gone, and the next step
-	Lost        string `json:"lost,omitempty"`        // that the generation in place was lost, and what to do
+	Lost        string `json:"lost,omitempty"`        // that the generation in place was lost, or not read; what to do
 	SetAside    string `json:"set_aside,omitempty"`   // why there is a copy of a state that could not be trusted
 	Problem     string `json:"problem,omitempty"`     // why the report of the last run cannot be read
 	Failing     string `json:"failing,omitempty"`     // how the kubelet's unit fails on files that are as planned
@@ -309,6 +309,9 @@ func readStore(ctx context.Context, h *app.Host, out *NodeStatus) {
 	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
 		out.unit = h.KubeletUnitOf(nil)
+		if !errors.Is(err, fs.ErrPermission) {
+			out.Lost = err.Error()
+		}
 		return
 	}
 	defer store.Close()

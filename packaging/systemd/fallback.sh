@@ -24,9 +24,19 @@ esac
 
 reinstall="install the package prelet again, then: systemctl restart prelet"
 start="(systemctl cat prelet.service), then: systemctl daemon-reload && systemctl start prelet.service"
+# The folders that systemd opens for prelet.service before it starts the program, and whose file system does not answer.
+# It takes a second: prelet.service starts again after two, and then the kubelet would wait for it.
+unanswered=
+if $works && [ "$(ask Result)" = timeout ] && [ "$(ask ExecMainStartTimestampMonotonic)" = 0 ]; then
+	for folder in $state /var/lib/kubelet; do
+		timeout 0.5 stat $folder >/dev/null 2>&1
+		[ $? != 124 ] || unanswered="$unanswered $folder"
+	done
+fi
+
 case $works,$load in
 true,loaded)
-	$skipped || exit 0 # it runs, and reports by itself
+	$skipped || [ -n "$unanswered" ] || exit 0 # it runs, and reports by itself
 	why="systemd did not start prelet.service, because a Condition= or Assert= does not hold: remove its drop-in $start"
 	;;
 false,*) why="/usr/bin/prelet cannot be executed: $reinstall" ;;
@@ -55,6 +65,10 @@ shut() { # shut WHY
 	exit 1
 }
 
+if [ -n "$unanswered" ]; then
+	why="systemd could not start prelet.service in time: the file system of$unanswered does not answer"
+	shut "make its server answer, or unmount it: umount -l, with the mount that findmnt lists; then prelet.service starts"
+fi
 if $works && [ "$(systemctl show --property=LoadState --value prelet-verify.service)" = loaded ]; then
 	echo "$why. prelet-verify.service opens the last good generation, if there is one." >&2
 	exit 1

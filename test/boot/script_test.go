@@ -23,6 +23,7 @@ import (
 
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/demo/nodestatus"
+	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 	"github.com/prelet/prelet/internal/sample"
 	"github.com/prelet/prelet/test/nspawn"
 )
@@ -214,11 +215,14 @@ func scriptCommands() map[string]func(n *scriptMachine, args []string) {
 		"snapshot": (*scriptMachine).cmdSnapshot,
 
 		// The site, files and the cluster.
-		"site":       (*scriptMachine).cmdSite,
-		"label":      (*scriptMachine).cmdLabel,
-		"both":       func(n *scriptMachine, args []string) { n.both(args[0]) },
-		"patience":   func(n *scriptMachine, args []string) { n.patience(args[0], args[1]) },
-		"put":        (*scriptMachine).cmdPut,
+		"site":     (*scriptMachine).cmdSite,
+		"label":    (*scriptMachine).cmdLabel,
+		"both":     func(n *scriptMachine, args []string) { n.both(args[0]) },
+		"patience": func(n *scriptMachine, args []string) { n.patience(args[0], args[1]) },
+		"put":      (*scriptMachine).cmdPut,
+		"unreadable": func(n *scriptMachine, args []string) {
+			hangfs.SpoilFile(n.T, n.Root+strings.TrimPrefix(args[0], "root"))
+		},
 		"edit":       (*scriptMachine).cmdEdit,
 		"api":        (*scriptMachine).cmdAPI,
 		"config-map": func(n *scriptMachine, args []string) { n.configMap(n.ts.ReadFile(args[0])) },

@@ -104,9 +104,8 @@ func publications() []publication {
 			"events: the Node does not have the last one"},
 		{"conditions", (*nodeRun).settleConditions, opened | ofLook | ofNothing | ofTry, fault.NodeCondition,
 			"conditions: the Node does not have them"},
-		{"next try", (*nodeRun).handOver, opened | ofLook | ofNothing, "",
-			app.VerifyUnit + " patches the conditions of the Node, and was not started"},
 		annotations(),
+		nextTry(),
 		{"drift", (*nodeRun).logDrift, ofCheck, "", "the journal does not have what this check has found"},
 		{"event of drift", (*nodeRun).sendDrift, ofCheck, "", "events: the Node does not have that of this check"},
 		{"conditions with drift", (*nodeRun).patchDrift, ofCheck, "",
@@ -120,6 +119,11 @@ func annotations() publication {
 	return publication{"annotations", (*nodeRun).annotate, ofRun | ofOvertaken, fault.NodeDrift, "annotations"}
 }
 
+func nextTry() publication {
+	return publication{"next try", (*nodeRun).handOver, ofRun | ofOvertaken | ofLook | ofNothing, "",
+		app.VerifyUnit + " patches the conditions of the Node, and was not started"}
+}
+
 // publish publishes the result. Annotations that a Node did not get because its kubelet was about to register it are
 // tried once more after the tries of the conditions.
 func (r *nodeRun) publish(ctx context.Context) {
@@ -127,6 +131,7 @@ func (r *nodeRun) publish(ctx context.Context) {
 	if r.owesAnnotations {
 		r.tries.isOwn = false
 		r.note(annotations(), r.annotate(ctx))
+		r.note(nextTry(), r.handOver(ctx))
 	}
 }
 

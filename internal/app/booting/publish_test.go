@@ -90,7 +90,7 @@ func TestPublicationsOfOthers(t *testing.T) {
 		ofRelease:  {"status", "change", "metrics", "login"},
 		ofOvertaken: {
 			"machine", "programs", "recording", "results of conditions", "owed verdict", "last good",
-			"generations", "run", "lock", "event", "conditions", "next try", "annotations",
+			"generations", "run", "lock", "event", "conditions", "annotations", "next try",
 		},
 	} {
 		r := &nodeRun{kind: kind, Run: &commit.Run{}}

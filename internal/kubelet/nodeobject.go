@@ -23,6 +23,8 @@ type NodeObject struct {
 
 	Age time.Duration // since its creation, by the API server's clock; negative if unknown
 
+	Deleted string // since when it is being deleted; "" if it is not
+
 	MachineID, SystemUUID string // of the machine whose kubelet reported last; "" if none has
 	Ready                 bool
 	Address               string // its internal IP address, if it has one
@@ -37,6 +39,7 @@ func ParseNode(body []byte, date string) (NodeObject, error) {
 			Labels      map[string]string `json:"labels"`
 			Annotations map[string]string `json:"annotations"`
 			Created     string            `json:"creationTimestamp"`
+			Deleted     string            `json:"deletionTimestamp"`
 			Version     string            `json:"resourceVersion"`
 		} `json:"metadata"`
 		Spec struct {
@@ -66,6 +69,7 @@ func ParseNode(body []byte, date string) (NodeObject, error) {
 		Conditions:  doc.Status.Conditions,
 
 		Age:        -1,
+		Deleted:    doc.Metadata.Deleted,
 		MachineID:  doc.Status.NodeInfo.MachineID,
 		SystemUUID: doc.Status.NodeInfo.SystemUUID,
 	}

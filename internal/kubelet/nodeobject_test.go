@@ -6,9 +6,9 @@ import (
 )
 
 func TestParseNode(t *testing.T) {
-	body := `{"kind":"Node","metadata":{"name":"n1","creationTimestamp":"2026-11-20T12:00:00Z","labels":{"a":"b"}},"spec":{"taints":[{"key":"k","effect":"NoSchedule","timeAdded":"2026-11-20T12:00:00Z"},{"key":"l","value":"v","effect":"NoExecute"}]}}`
+	body := `{"kind":"Node","metadata":{"name":"n1","creationTimestamp":"2026-11-20T12:00:00Z","deletionTimestamp":"2026-11-20T12:00:05Z","labels":{"a":"b"}},"spec":{"taints":[{"key":"k","effect":"NoSchedule","timeAdded":"2026-11-20T12:00:00Z"},{"key":"l","value":"v","effect":"NoExecute"}]}}`
 	n, err := ParseNode([]byte(body), "Fri, 20 Nov 2026 12:00:07 GMT")
-	if err != nil || n.Name != "n1" || n.Labels["a"] != "b" || n.Age != 7*time.Second || len(n.Taints) != 2 ||
+	if err != nil || n.Name != "n1" || n.Labels["a"] != "b" || n.Age != 7*time.Second || n.Deleted != "2026-11-20T12:00:05Z" || len(n.Taints) != 2 ||
 		n.Taints[0].String() != "k:NoSchedule" ||
 		n.Taints[1].String() != "l=v:NoExecute" {
 		t.Errorf("got %+v, %v; want the Node of the text", n, err)

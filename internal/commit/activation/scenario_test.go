@@ -48,6 +48,7 @@ type node struct {
 	labels     map[string]string // of the Node object
 	taints     []kubelet.Taint
 	age        time.Duration
+	deleted    string
 	patches    int
 	configz    func() []string
 	serving    error
@@ -222,7 +223,7 @@ func (n *node) Node(_ context.Context, name string) (kubelet.NodeObject, error) 
 		return kubelet.NodeObject{}, unknownError{errors.New("the apiserver does not answer")}
 	}
 
-	out := kubelet.NodeObject{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age}
+	out := kubelet.NodeObject{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age, Deleted: n.deleted}
 	if n.reports != nil {
 		out.MachineID = n.reports()
 	}

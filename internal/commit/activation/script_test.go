@@ -465,6 +465,8 @@ func (n *node) do(name string, a []string) bool {
 		maps.Copy(n.labels, pairs(a))
 	case "age":
 		n.age = n.duration(a[0])
+	case "deleted":
+		n.deleted = a[0]
 	case "taints":
 		n.taints = nil
 		for _, text := range a {

@@ -593,6 +593,59 @@ func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 	b.searchFiles(may, look)
 }
 
+// TestCanariesOfVarsFiles writes the value of a sensitive variable into a vars file in the forms in which prelet cannot
+// know that it is one, and finds it in no output of a command, and not in what a boot leaves: the journal, the files.
+func TestCanariesOfVarsFiles(t *testing.T) {
+	t.Parallel()
+	const secret = "cAnary-of-vars-9"
+	const file = "/etc/prelet/b.prelet.vars"
+	find := canary.NewFinder(secret)
+	cases := 0
+
+	for _, form := range []string{
+		"pw = %q\n", "pww = %q\n", "pw = \"x\"\npw = %q\n", "pw = \"%s\n", "pw = %s\"\n", "pw = '%s'\n", "pw: %s\n",
+		"{ \"pw\": %q }\n", "export pw=%s\n", "PW=%s\n", "pw = \"%s\" \xff\n", "pw { value = %q }\n", "pw = <<EOT\n%s\n",
+		"pw = <<%s\n", "pw %q {}\n", "# %s \x00\n",
+		"pw { a { b = %q } }\n", "%s { a { b = 1 } }\n", "var.pw = %q\n", "pw = \"${if %s}\"\n", "pw = \"%%{ if %s }\"\n",
+		"pw = \"%%{ %s }\"\n", "pw = 1.%s\n", "pw = credential(%s)\n",
+	} {
+		b := newCanaryNode(t)
+		b.put(canarySite, "variable \"pw\" {\n  sensitive = true\n}\n")
+		b.put(file, fmt.Sprintf(form, secret))
+		look := func(what string, text []byte) {
+			t.Helper()
+			if found := find.Find(text); found != "" {
+				t.Errorf("%q, %s: got a secret %s; want none: %s", form, what, found, text)
+			}
+		}
+		for _, line := range []canaryLine{
+			{"validate", "--root", "ROOT"}, {"validate", "--root", "ROOT", "-o", "json"}, {"validate", "ROOT/etc/prelet"},
+			{"plan", "--root", "ROOT"}, {"plan", "--root", "ROOT", "-o", "json"}, {"site", "--root", "ROOT"},
+			{"graph", "--root", "ROOT"}, {"eval", "1", "--root", "ROOT"}, {"explain", "var/pw", "--root", "ROOT"},
+			{"record", "@/a.prelet", "--root", "ROOT"}, {"report", "--html", "@/a.html", "--root", "ROOT"},
+			{"test", "ROOT/etc/prelet"}, {"test", "ROOT/etc/prelet", "-o", "json"}, {"fmt", "--check", "ROOT" + file},
+			{"fmt", "--check", "ROOT" + file, "-o", "json"}, {"bundle", "@/bundle.tar.gz", "--root", "ROOT"}, {"run"},
+			{"run", "-o", "json"}, {"status"}, {"status", "-o", "json"}, {"history"},
+			{"plan", "--root", "ROOT", "--config", "ROOT/etc/prelet/site.hcl", "--var-file", "ROOT" + file},
+		} {
+			got := b.runLine(line)
+			b.closeState()
+			look(strings.Join(line, " "), []byte(got.out+got.errors))
+			if isRefused := got.exit != 0; line[0] == "validate" && !isRefused {
+				t.Errorf("%q: %q: got 0, want it refused", form, line)
+			}
+			cases++
+		}
+		run, verify := b.boot()
+		look("a boot", []byte(run.out+run.errors+verify.out+verify.errors))
+		look("the journal", b.log.Bytes())
+		look("the unit's status", b.status.Bytes())
+		look("the console", []byte(strings.Join(b.console, "\n")))
+		b.searchFiles([]string{file}, look)
+	}
+	t.Logf("%d outputs", cases)
+}
+
 // closeState closes the folders of the state that commands have left open: a command ends with its process.
 func (b *canaryNode) closeState() {
 	b.t.Helper()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -65,6 +66,11 @@ func secretForms(secret []byte) []string {
 		add(url.PathEscape(s))
 	}
 	if len(whole) <= maxQuoted {
+		for _, e := range escapedWhole(string(whole)) {
+			add(e)
+		}
+	}
+	if len(whole) <= maxQuoted {
 		for _, q := range quotedForms(string(whole)) {
 			add(q)
 		}
@@ -78,6 +84,24 @@ func secretForms(secret []byte) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// escapedWhole returns a text with each character escaped, as in JSON and in a URL, also where that need not be.
+func escapedWhole(s string) []string {
+	var json, percent strings.Builder
+	for _, unit := range utf16.Encode([]rune(s)) {
+		fmt.Fprintf(&json, `\u%04x`, unit)
+	}
+	for i := range len(s) {
+		fmt.Fprintf(&percent, "%%%02x", s[i])
+	}
+
+	return []string{
+		json.String(),
+		strings.ReplaceAll(strings.ToUpper(json.String()), `\U`, `\u`),
+		percent.String(),
+		strings.ToUpper(percent.String()),
+	}
 }
 
 // quotedForms returns how an error of a program in Go quotes a secret: YAML folds its lines, the error quotes it, and a

@@ -47,6 +47,8 @@ func TestRedactorForms(t *testing.T) {
 		}.Encode(),
 		"path":                            "/x/" + url.PathEscape(hunter) + "/y",
 		"userinfo":                        url.UserPassword("u", "x").Username() + hunter,
+		"JSON, all escaped":               escapeAll(hunter, `\u%04x`),
+		"JSON, all escaped, capitals":     escapeAll(hunter, `\u%04X`),
 		"YAML":                            fmt.Sprintf("token: %q\n", hunter),
 		"twice":                           hunter + hunter,
 		"base64 of a file with a newline": base64.StdEncoding.EncodeToString([]byte(hunter + "\n")),
@@ -74,6 +76,29 @@ func TestRedactorForms(t *testing.T) {
 	for _, s := range []string{"", "nothing here", "hunter", "hunter2", "aHVudGVy"} {
 		if got := r.String(s); got != s {
 			t.Errorf("%q: got %q, want it unchanged", s, got)
+		}
+	}
+}
+
+// escapeAll returns a text with each character in a format.
+func escapeAll(text, format string) string {
+	out := ""
+	for _, r := range text {
+		out += fmt.Sprintf(format, r)
+	}
+
+	return out
+}
+
+// TestRedactorPercent finds a secret in a URL of which each byte is escaped.
+func TestRedactorPercent(t *testing.T) {
+	for _, format := range []string{"%%%02x", "%%%02X"} {
+		text := ""
+		for i := range len(hunter) {
+			text += fmt.Sprintf(format, hunter[i])
+		}
+		if got := redactorOf(hunter).String("q=" + text + "&r"); got != "q=(sensitive)&r" {
+			t.Errorf("%s: got %q, want q=(sensitive)&r", text, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/cobra"
@@ -29,7 +31,7 @@ func main() {
 	}
 }
 
-// writeFiles writes a page for each command, prelet(5) about the language, and prelet.SHELL for each shell. The month
+// writeFiles writes a page for each command, prelet(5) about the language, and prelet.SHELL for each shell. The date
 // of the pages is that of $SOURCE_DATE_EPOCH, or else the current one.
 func writeFiles(folder string) error {
 	a := cli{
@@ -62,14 +64,34 @@ func writeFiles(folder string) error {
 
 	addCommandLists(root)
 	root.Long += "\n\n" + filesText + exitStatuses()
-	if err := doc.GenManTree(root, header, folder); err != nil {
+	if err := errors.Join(doc.GenManTree(root, header, folder), writeDates(folder, date)); err != nil {
 		return err
 	}
 
-	title := fmt.Sprintf("%% \"PRELET\" \"5\" %q %q %q\n", date.Format("Jan 2006"), header.Source, header.Manual)
+	title := fmt.Sprintf("%% \"PRELET\" \"5\" %q %q %q\n", date.Format(time.DateOnly), header.Source, header.Manual)
 	page := md2man.Render([]byte(title + languageText + plainMarkdown(planning.Language().Markdown())))
 
 	return os.WriteFile(filepath.Join(folder, "prelet.5"), page, 0o644)
+}
+
+// writeDates gives the pages of commands a date that mandoc reads: cobra writes the month alone.
+func writeDates(folder string, date time.Time) error {
+	pages, err := filepath.Glob(filepath.Join(folder, "*.8"))
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return err
+		}
+		text = bytes.Replace(text, []byte(date.Format("Jan 2006")), []byte(date.Format(time.DateOnly)), 1)
+		if err := os.WriteFile(page, text, 0o644); err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
 const languageText = `# NAME

@@ -15,6 +15,7 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/insight/fleet"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -66,6 +67,7 @@ var parts = sync.OnceValue(func() *template.Template {
 		"files":        countChanges,
 		"follows":      describeFollows,
 		"hasErrors":    hcl.Diagnostics.HasErrors,
+		"isHeld":       fleet.Group.IsHeld,
 		"isUncompared": isUncompared,
 		"join":         func(list []string) string { return strings.Join(list, ", ") },
 		"kinds":        countKinds,

@@ -287,7 +287,7 @@ func (r *FleetEffect) countKeptAway() {
 		if g.State == Failed || g.State == Unknown { // which are counted as such
 			continue
 		}
-		isHeld := slices.ContainsFunc(g.Messages, func(m Message) bool { return m.Code == string(fault.KubeletHeld) })
+		isHeld := g.IsHeld()
 		isTainted := slices.ContainsFunc(g.Changes, func(c compare.NodeChange) bool {
 			keepsAway := strings.HasSuffix(c.Name, ":NoSchedule") || strings.HasSuffix(c.Name, ":NoExecute")
 
@@ -298,6 +298,11 @@ func (r *FleetEffect) countKeptAway() {
 		r.KeptAway += g.Count * count(isHeld || isTainted)
 		r.MayBeHeld += g.MayBeHeld * count(!isHeld && !isTainted)
 	}
+}
+
+// IsHeld reports whether a hold of the site is true on the machines of a group.
+func (g Group) IsHeld() bool {
+	return slices.ContainsFunc(g.Messages, func(m Message) bool { return m.Code == string(fault.KubeletHeld) })
 }
 
 // Code returns the code of a command over this fleet: the one with the lowest exit status among the failures.

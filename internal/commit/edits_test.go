@@ -85,7 +85,9 @@ func TestEditedFiles(t *testing.T) {
 	t.Logf("%d of %d cases; %d skipped, because owners and mounts need root", tried, len(all), skipped)
 }
 
-func needsRoot(edit string) bool { return slices.Contains([]string{"owner", "mounted", "read-only"}, edit) }
+func needsRoot(edit string) bool {
+	return slices.Contains([]string{"owner", "mounted", "read-only"}, edit)
+}
 
 func (b *bench) edit(file, how string) {
 	b.t.Helper()

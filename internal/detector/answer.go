@@ -55,7 +55,8 @@ func checkAnswer(
 	}
 	for _, f := range a.Facts {
 		if k := findDenormal(f.Value); k != "" {
-			return out, fmt.Errorf("fact %q: its key %+q is not in Unicode's form NFC, in which sites have all text", f.Name, k)
+			const form = "fact %q: its key %+q is not in Unicode's form NFC, in which sites have all text"
+			return out, fmt.Errorf(form, f.Name, k)
 		}
 		out.Facts[f.Name] = f.Value
 		addText(&out.Evidence, "facts."+f.Name, f.Evidence)

@@ -142,7 +142,8 @@ func (c *checker) device(at string, d Device) {
 	c.optionalCount(at+".sriov_total_vfs", d.SRIOVTotalVFs)
 	c.optionalCount(at+".sriov_num_vfs", d.SRIOVNumVFs)
 	if d.SRIOVNumVFs != nil && d.SRIOVTotalVFs != nil && *d.SRIOVNumVFs > *d.SRIOVTotalVFs {
-		c.invalid(at+".sriov_num_vfs", "number", *d.SRIOVNumVFs, fmt.Sprintf("At most sriov_total_vfs, %d.", *d.SRIOVTotalVFs))
+		detail := fmt.Sprintf("At most sriov_total_vfs, %d.", *d.SRIOVTotalVFs)
+		c.invalid(at+".sriov_num_vfs", "number", *d.SRIOVNumVFs, detail)
 	}
 	c.freeMap(at+".attributes", d.Attributes)
 	c.evidence(at+".evidence", d)

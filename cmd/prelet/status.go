@@ -43,26 +43,33 @@ cluster does not give an image back.`,
 				ctx, cancel = context.WithTimeout(ctx, imageWait)
 				defer cancel()
 			}
-			s, err := looking.Status(ctx, a.env(), w.Root, wait)
-			if err != nil {
-				return err
-			}
+			show := func(s looking.NodeStatus) error {
+				for _, text := range []*string{&s.Problem, &s.Interrupted, &s.Lost, &s.SetAside} {
+					*text = a.nameRoot(*text)
+				}
 
-			for _, text := range []*string{&s.Problem, &s.Interrupted, &s.Lost, &s.SetAside} {
-				*text = a.nameRoot(*text)
-			}
-			switch {
-			case image:
-				return a.printImageVerdict(looking.FindImageVerdict(s), w.output)
-			case w.output.isJSON():
-				err = a.printJSON(s)
-			default:
-				err = a.show(false, "status", struct {
+				if w.output.isJSON() {
+					return a.printJSON(s)
+				}
+
+				return a.show(false, "status", struct {
 					looking.NodeStatus
 					Long bool
 				}{s, long})
 			}
+			var early func(looking.NodeStatus)
+			if !wait && !image && !w.output.isJSON() {
+				early = func(s looking.NodeStatus) { _ = show(s) } // the last one has the error
+			}
+			s, err := looking.Status(ctx, a.env(), w.Root, wait, early)
 			if err != nil {
+				return err
+			}
+
+			if image {
+				return a.printImageVerdict(looking.FindImageVerdict(s), w.output)
+			}
+			if err := show(s); err != nil {
 				return err
 			}
 			return exit(s.StatusExit)

@@ -73,8 +73,9 @@ const statusEvery = 200 * time.Millisecond
 const idleLooks = 25
 
 // Status returns the state of this node, or of the one below a root. With wait it returns when the run has ended and
-// its generation has a verdict, or when no unit is going to give one.
-func Status(ctx context.Context, e *app.Env, root string, wait bool) (NodeStatus, error) {
+// its generation has a verdict, or when no unit is going to give one. early gets what is known without the generations,
+// if their folder does not answer at once; nil: nothing does.
+func Status(ctx context.Context, e *app.Env, root string, wait bool, early func(NodeStatus)) (NodeStatus, error) {
 	if root != "" && wait {
 		return NodeStatus{}, fault.Usage.Errorf("--wait excludes --root: only on the node itself a run can end")
 	}
@@ -96,7 +97,7 @@ func Status(ctx context.Context, e *app.Env, root string, wait bool) (NodeStatus
 	}
 	defer end()
 	for idle := 0; ; {
-		out := readNodeStatus(ctx, h)
+		out := readNodeStatus(ctx, h, early)
 		if h.IsBelow() && out.State == "" && out.Problem == "" {
 			out.Problem = filepath.Join(h.Root, app.RunDir) + " has no report: it is in memory, so a disk does not " +
 				"have it; prelet history lists the generations"
@@ -124,8 +125,31 @@ func Status(ctx context.Context, e *app.Env, root string, wait bool) (NodeStatus
 	}
 }
 
+// earlyAfter is how long the generations are read until what is known without them is shown.
+const earlyAfter = time.Second
+
+// showEarly shows a copy of a status after that time, unless stop is called before. stop waits for its end.
+func showEarly(s NodeStatus, early func(NodeStatus)) (stop func()) {
+	if early == nil {
+		return func() {}
+	}
+	known := *s.Status
+	s.Status = &known
+	shown := make(chan struct{})
+	timer := time.AfterFunc(earlyAfter, func() {
+		defer close(shown)
+		early(s)
+	})
+
+	return func() {
+		if !timer.Stop() {
+			<-shown
+		}
+	}
+}
+
 // readNodeStatus returns the state of the node: the report of the last run, the gate and the store.
-func readNodeStatus(ctx context.Context, h *app.Host) NodeStatus {
+func readNodeStatus(ctx context.Context, h *app.Host, early func(NodeStatus)) NodeStatus {
 	out := readReport(ctx, h)
 
 	gate, err := readGate(h, out)
@@ -143,7 +167,9 @@ func readNodeStatus(ctx context.Context, h *app.Host) NodeStatus {
 		out.Condition = Failing
 	}
 
+	stop := showEarly(out, early)
 	readStore(ctx, h, &out)
+	stop()
 	if out.Lost != "" {
 		out.addLost(h.Gate().Reason() != "")
 	}

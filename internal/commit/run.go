@@ -459,7 +459,7 @@ func (r *Run) noteComparison(c *generation.Comparison) {
 		r.Report.Degrade(fault.CannotWrite, why)
 	}
 	for _, damaged := range generation.ListUnreadable(c.Entries) {
-		r.Report.Degrade(fault.NoAnswer, damaged+"; this run replaces it: look at dmesg, the disk may fail")
+		r.Report.Degrade(fault.NoAnswer, damaged+"; look at dmesg: the disk may fail")
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 // as far as prelet's units can meet them.
 var setupHints = map[int32]string{
 	unitfile.StatusExec: "/usr/bin/prelet is missing or cannot be executed",
-	226: "a path of ReadWritePaths= or of another setting that mounts (BindPaths=, TemporaryFileSystem=) is missing, or " +
-		"is not a folder: make it, or write \"-\" before it in the drop-in; the journal names it",
+	226: "a path of ReadWritePaths= or of another setting that mounts (BindPaths=, TemporaryFileSystem=) is missing, " +
+		"or is not a folder: make it, or write \"-\" before it in the drop-in; the journal names it",
 	233: "/run/prelet cannot be made, or is not a folder",
 	exitCredentials: "a credential of the unit cannot be read or decrypted: in /etc/credstore, /run/credstore and " +
 		"/usr/lib/credstore it must be a regular file of at most 1 MiB; a file of LoadCredentialEncrypted= must " +
@@ -96,7 +96,8 @@ func FindFailure(ctx context.Context, units activation.Units, hasBegun bool) Fai
 		return describeDeath(u)
 	case u.Result == "timeout" && !hasBegun:
 		const format = "systemd could not start %s in time, and prelet has not run: something that it opens for the " +
-			"unit does not answer, such as a FIFO in /etc/credstore, or a mount at /var/lib/prelet or /var/lib/kubelet; %s"
+			"unit does not answer, such as a FIFO in /etc/credstore, or a mount at /var/lib/prelet or " +
+			"/var/lib/kubelet; %s"
 		return Failure{Why: fmt.Sprintf(format, activation.BootUnit, see), IsGiven: true}
 	}
 

@@ -31,7 +31,8 @@ func ListOverwritten(all []Entry) (paths []string) {
 	return paths
 }
 
-// ListUnreadable returns the targets that this generation replaces because they could not be read, each with the reason.
+// ListUnreadable returns the targets that this generation replaces because they could not be read, each with the
+// reason.
 func ListUnreadable(all []Entry) (damaged []string) {
 	for _, e := range all {
 		if e.HasChange() && e.Old.IsUnreadable() {

@@ -99,8 +99,8 @@ var hints = []struct {
 	},
 	{
 		unix.EACCES,
-		"run as root, or check the permissions of the folders above; where root is refused, look for SELinux or AppArmor " +
-			"(dmesg), the server of a network mount, or a setting of the unit",
+		"run as root, or check the permissions of the folders above; where root is refused, look for SELinux or " +
+			"AppArmor (dmesg), the server of a network mount, or a setting of the unit",
 	},
 	{unix.ENOTCONN, "the program behind the mount has ended: start it, or unmount it (findmnt lists it)"},
 	{unix.ESTALE, "the server of the mount no longer has it: mount it again, or unmount it (findmnt lists it)"},
@@ -112,8 +112,8 @@ var hints = []struct {
 	{unix.EXDEV, "it is on another file system than its folder: unmount it"},
 	{
 		unix.EIO,
-		"the device failed; a write is not repeated, because its result is unknown: look at dmesg, check the file system " +
-			"(fsck, btrfs scrub) or replace the disk, then prelet run",
+		"the device failed; a write is not repeated, because its result is unknown: look at dmesg, check the file " +
+			"system (fsck, btrfs scrub) or replace the disk, then prelet run",
 	},
 	{unix.EMFILE, "raise the limit of open files"},
 	{unix.ENFILE, "raise the limit of open files"},

@@ -157,8 +157,8 @@ func IsFailing(err error) bool {
 const NextNoAnswer = "Make its server answer, or unmount it: umount -l, with the mount above it that findmnt lists"
 
 // NextFailing is the next step after such an error.
-const NextFailing = "Look at dmesg. If a disk fails, check its file system or replace it; if a server or program behind " +
-	"the mount has ended, start it, or unmount it: umount -l, with the mount that findmnt lists"
+const NextFailing = "Look at dmesg. If a disk fails, check its file system or replace it; if a server or program " +
+	"behind the mount has ended, start it, or unmount it: umount -l, with the mount that findmnt lists"
 
 // IsFailed reports whether a fault of Failure is that of a path that the device or the server failed to read.
 func IsFailed(f *fault.Fault) bool { return f.Code == fault.NoAnswer && f.Next == NextFailing }
@@ -169,8 +169,8 @@ func NextDenied(other string) string {
 		return other
 	}
 
-	return "Root may not read it either: look for what refuses it, such as SELinux or AppArmor (dmesg), the server of a " +
-		"network mount, or a setting of the unit"
+	return "Root may not read it either: look for what refuses it, such as SELinux or AppArmor (dmesg), the " +
+		"server of a network mount, or a setting of the unit"
 }
 
 // Reason returns the text of an error without its path, which would be the path on this machine and not the node's.

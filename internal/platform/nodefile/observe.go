@@ -50,8 +50,8 @@ func (s FileState) HasOwnerOf(o FileState) bool {
 // IsUnreadable reports whether it is a file whose content could not be read: see UnreadableError.
 func (s FileState) IsUnreadable() bool { return s.Kind == File && s.SHA256 == "" }
 
-// UnreadableError is in the error of a file that exists and whose content cannot be read, as of a bad sector. A new file
-// can take its name.
+// UnreadableError is in the error of a file that exists and whose content cannot be read, as of a bad sector. A new
+// file can take its name.
 type UnreadableError struct{ Err error }
 
 func (e *UnreadableError) Error() string { return "its content cannot be read: " + e.Err.Error() }

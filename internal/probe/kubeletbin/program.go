@@ -194,7 +194,8 @@ func addLastLine(err error, written string, isHidden func(folder string) bool) e
 	for _, folder := range []string{"/home", "/root", "/run/user"} {
 		if strings.Contains(last, folder+"/") && isHidden(folder) {
 			return fmt.Errorf("%w: %s (ProtectHome= of prelet.service hides %s from it: put the kubelet elsewhere, or "+
-				"write ProtectHome=read-only into drop-ins of prelet.service and prelet-apply.service)", err, last, folder)
+				"write ProtectHome=read-only into drop-ins of prelet.service and prelet-apply.service)",
+				err, last, folder)
 		}
 	}
 

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SpoilFile makes a file unreadable until the test ends or end is called, as a bad sector or a flipped byte on Btrfs does:
-// it can be looked up and replaced, and each open of it fails with EIO. It skips a test that may not mount.
+// SpoilFile makes a file unreadable until the test ends or end is called, as a bad sector or a flipped byte on Btrfs
+// does: it can be looked up and replaced, and each open of it fails with EIO. It skips a test that may not mount.
 //
 // The folder of the file becomes an overlay in which the file has its content in another layer, and no digest of that.
 func SpoilFile(t testing.TB, file string) (end func()) {
@@ -45,8 +45,8 @@ func SpoilFile(t testing.TB, file string) (end func()) {
 		}
 	})
 	t.Cleanup(end)
-	if _, err := os.ReadFile(file); !errors.Is(err, unix.EIO) {
-		t.Fatalf("read of %s: got %v, want EIO", file, err)
+	if _, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0); !errors.Is(err, unix.EIO) {
+		t.Fatalf("open of %s: got %v, want EIO", file, err)
 	}
 
 	return end

@@ -52,7 +52,7 @@ func (c *checker) checkNames(b Block, body *hclsyntax.Body, extra []string) {
 		if slices.Contains(known, a.Name) {
 			continue
 		}
-		hint := b.suggestInner(a.Name)
+		hint := b.suggestInner(a.Name, c.language)
 		if x, isBlock := b.Find(a.Name); isBlock {
 			hint = fmt.Sprintf("%s is a block: write it without the equals sign, %s.", a.Name, x.Usage())
 		}
@@ -74,7 +74,7 @@ func (c *checker) checkNames(b Block, body *hclsyntax.Body, extra []string) {
 }
 
 // suggestInner returns the block in this one to which an attribute or a block belongs; "" if none has it.
-func (b Block) suggestInner(name string) string {
+func (b Block) suggestInner(name string, language []Block) string {
 	for _, n := range b.Blocks {
 		_, isField := n.Field(name)
 		_, isBlock := n.Find(name)
@@ -84,8 +84,8 @@ func (b Block) suggestInner(name string) string {
 	}
 
 	attributes, blocks := b.Names()
-	isReplaced := replacedWords()[name] != ""
-	if isReplaced || nearest.Word(name, slices.Concat(attributes, blocks, Meta)) != "" {
+	isOther := replacedWords()[name] != "" || isElsewhere(name, language)
+	if isOther || nearest.Word(name, slices.Concat(attributes, blocks, Meta)) != "" {
 		return ""
 	}
 	switch b.Type {
@@ -179,7 +179,7 @@ func (c *checker) checkBlocks(b Block, body *hclsyntax.Body) {
 
 func (c *checker) unknownBlock(b Block, x *hclsyntax.Block) *hcl.Diagnostic {
 	attributes, blocks := b.Names()
-	hint := b.suggestInner(x.Type)
+	hint := b.suggestInner(x.Type, c.language)
 	if hint == "" {
 		hint = SuggestPlace(x.Type, true, slices.Concat(blocks, attributes), c.language)
 	}
@@ -301,6 +301,7 @@ func replacedWords() map[string]string {
 		"machines":   projectFile,
 		"objects":    projectFile,
 		"assert":     "A test is in a file of its own, NAME.prelettest.hcl: run \"NAME\" { … }, with assert { … } in it.",
+		"required":   "A variable without a default needs a value: leave both out.",
 		"run":        "A test is in a file of its own, NAME.prelettest.hcl: run \"NAME\" { … }, with assert { … } in it.",
 		"credential": "It is a function, where the secret is needed: token = credential(\"bootstrap-token\").",
 		"link":       "A site writes files and directories, and no links: write the file at its own path.",

@@ -35,12 +35,21 @@ func suggestElsewhere(name string, isBlock bool, language []Block) string {
 	}
 	switch {
 	case len(places) > maxPlaces:
-		return ""
+		return fmt.Sprintf("It is of several blocks: write it in the one that it is for. One of them: %s", places[0])
 	case len(language) > 0 && len(places) == 0:
 		return suggestKubelet(name)
 	}
 
 	return strings.Join(places, " ")
+}
+
+// isElsewhere reports whether a name is one of a block or an argument of the language.
+func isElsewhere(name string, language []Block) bool {
+	return slices.ContainsFunc(language, func(b Block) bool {
+		blocks, arguments := b.listPlaces(name, "")
+
+		return b.Type == name || len(blocks)+len(arguments) > 0
+	})
 }
 
 // listPlaces returns a sentence for each block and for each argument of a name in a block and below it. Outer is the end
@@ -76,11 +85,12 @@ func suggestKubelet(name string) string {
 }
 
 // suggestNear asks for the known word that was probably meant: one that is spelled alike, one with which the word
-// begins, or one of the same meaning; "" if there is none.
+// begins, one that ends with it, or one of the same meaning; "" if there is none.
 func suggestNear(word string, known []string) string {
 	meant := nearest.Word(word, known)
 	for _, k := range known {
-		if meant == "" && (strings.HasPrefix(word, k+"_") || slices.Contains(synonyms()[k], word)) {
+		isPart := strings.HasPrefix(word, k+"_") || strings.HasSuffix(k, "_"+word)
+		if meant == "" && (isPart || slices.Contains(synonyms()[k], word)) {
 			meant = k
 		}
 	}

@@ -107,12 +107,13 @@ func (l *loader) define(x *hclsyntax.Block) *definition {
 		name := x.Labels[0]
 		t, ok := l.types[name]
 		if !ok {
+			known := slices.Collect(maps.Keys(l.types))
 			l.Error(
 				fault.UnknownStage,
 				x.LabelRanges[0],
 				fmt.Sprintf("Unknown stage type %q", name),
 				"%s",
-				schema.Suggest(name, slices.Collect(maps.Keys(l.types))),
+				cmp.Or(schema.SuggestPlace(name, true, nil, l.language()), schema.Suggest(name, known)),
 			)
 
 			return nil
@@ -282,6 +283,7 @@ func (l *loader) language() []schema.Block {
 	for _, name := range slices.Sorted(maps.Keys(l.types)) {
 		b := l.types[name].spec.Block
 		b.Labels = nil
+		b.Fields = slices.Concat(b.Fields, l.types[name].spec.Meta())
 		b.Type = cmp.Or(l.heads[name], fmt.Sprintf("stage %q \"NAME\"", name))
 		all = append(all, b)
 	}

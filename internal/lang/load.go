@@ -247,6 +247,9 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 			}
 		case "Argument definition required":
 			describeNested(src, d)
+		case "Invalid 'for' expression", "Invalid 'for' directive":
+			d.Detail += " A list is [for x in LIST : VALUE], a map {for k, v in MAP : k => v}, a part of a text " +
+				"%{ for x in LIST } … %{ endfor }."
 		case "Invalid number literal":
 			d.Detail = "A text that begins with a digit, such as an address or a version, is written in quotes."
 		case "Invalid expression":
@@ -260,6 +263,8 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 		case "Invalid block definition":
 			if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "import" || word == "include" {
 				d.Detail = "A site has layers instead: name several folders with --config."
+			} else if !strings.Contains(line, "{") {
+				d.Detail = "An argument is written NAME = VALUE, and a block NAME { … }."
 			}
 		}
 	}
@@ -334,6 +339,9 @@ func describeOpenQuote(src []byte, d *hcl.Diagnostic) {
 	}
 	d.Summary = "This quote is not closed"
 	d.Detail = "A text ends in its line, with a quote. One of several lines is a heredoc: <<EOT."
+	if rest := findLine(src, d.Subject.Start.Line); strings.Contains(rest, "%{") || strings.Contains(rest, "${") {
+		d.Detail += " In a text, } ends what %{ and ${ begin. To write these themselves: %%{ and $${."
+	}
 }
 
 // describeMissingComma moves the message about an item behind another one to the end of that one.
@@ -354,7 +362,8 @@ func isAssignment(src []byte, at *hcl.Range) bool {
 	}
 	before := src[:at.Start.Byte]
 	before = before[bytes.LastIndexByte(before, '\n')+1:]
-	isSign := bytes.HasPrefix(src[at.Start.Byte:], []byte("=")) && !bytes.HasPrefix(src[at.Start.Byte:], []byte("=="))
+	sign := src[at.Start.Byte:]
+	isSign := bytes.HasPrefix(sign, []byte("=")) && !bytes.HasPrefix(sign, []byte("==")) && !bytes.HasPrefix(sign, []byte("=>"))
 
 	return isSign && bytes.ContainsAny(before, "=?:(")
 }

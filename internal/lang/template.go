@@ -51,13 +51,15 @@ var directive = lazy.Regexp(`^[$%]\{~?\s*(if|for|else|endif|endfor)\b`)
 // is reported alone: the end that belongs to it is correct.
 func describeDirectives(src []byte, diags hcl.Diagnostics) (kept hcl.Diagnostics) {
 	const unknown = "Invalid template control keyword"
-	isUnknown := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Summary == unknown })
+	isUnknown := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
+		return d.Summary == unknown || d.Summary == "Invalid 'for' directive"
+	})
 
 	for _, d := range diags {
 		name, isEnd := strings.CutPrefix(strings.TrimSuffix(d.Summary, " directive"), "Unexpected ")
 		isEnd = isEnd && strings.HasSuffix(d.Summary, " directive")
 		switch {
-		case isEnd && isUnknown:
+		case isUnknown && (isEnd || d.Summary == "Unexpected end of template"):
 			continue
 		case isEnd:
 			begin := map[string]string{"endfor": "%{ for x in LIST }"}[name]

@@ -119,8 +119,17 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	}
 
 	t, diags := typeexpr.TypeConstraint(e)
+	other := map[string]string{
+		"int": "number", "integer": "number", "float": "number", "str": "string", "text": "string", "boolean": "bool",
+	}
 	for _, d := range diags {
-		if strings.HasSuffix(d.Detail, "is not a valid type specification.") {
+		if meant := other[hcl.ExprAsKeyword(e)]; meant != "" {
+			d.Detail += fmt.Sprintf(" Did you mean %s?", meant)
+		}
+		if strings.Contains(d.Detail, "requires one argument specifying the element type") {
+			d.Detail += fmt.Sprintf(" Write %s(string).", hcl.ExprAsKeyword(e))
+		}
+		if strings.Contains(d.Detail, "is not a valid type specification.") {
 			d.Detail += " Types are string, number, bool, any, list(TYPE), set(TYPE), map(TYPE), tuple([TYPE, …]) " +
 				"and object({ NAME = TYPE })."
 		}

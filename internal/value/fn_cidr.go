@@ -62,7 +62,7 @@ func cidrNetmaskFunc() function.Function {
 				return cty.NilVal, err
 			}
 			if !network.Addr().Is4() {
-				return refuseArg(0, "IPv6 networks have no netmask")
+				return refuseArg(0, "IPv6 networks have no netmask; write the length of the prefix itself, such as 64")
 			}
 			mask := netip.PrefixFrom(netip.MustParseAddr("255.255.255.255"), network.Bits()).
 				Masked()

@@ -131,6 +131,8 @@ func checkPath(p string) error {
 	switch {
 	case strings.HasPrefix(p, "~"):
 		return fmt.Errorf("%q is not an absolute path: write the home folder itself, such as \"/root/…\"", p)
+	case strings.ContainsAny(p, `:\`) && !strings.HasPrefix(p, "/"):
+		return fmt.Errorf("%q is not an absolute path: write one that begins with /, such as \"/etc/motd\"", p)
 	case !strings.HasPrefix(p, "/"):
 		return fmt.Errorf("%q is not an absolute path: write %q", p, path.Clean("/"+p))
 	case path.Clean(p) != p || p == "/":

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -80,10 +81,20 @@ func (e *Eval) readData(name string) (cty.Value, error) {
 	if !ok {
 		return cty.NilVal, fmt.Errorf("the site has no data file %q; put it into the folder of the site's other "+
 			"files, with a name that ends in .preletdata.yaml, .preletdata.json or .preletdata.txt, and give its "+
-			"name without the folder (it has: %s)", name, cmp.Or(strings.Join(sortedKeys(e.site.Data), ", "), "none"))
+			"name without the folder (it has: %s%s)", name, cmp.Or(strings.Join(sortedKeys(e.site.Data), ", "), "none"), askName(name, sortedKeys(e.site.Data)))
 	}
 
 	return v, nil
+}
+
+// askName asks for the name of a file of the site that was probably meant, to follow a message; "" for none.
+func askName(name string, known []string) string {
+	meant := nearest.Word(name, known)
+	if meant == "" {
+		return ""
+	}
+
+	return fmt.Sprintf("; did you mean %q?", meant)
 }
 
 func (e *Eval) readFile(file string) (cty.Value, error) {

@@ -321,6 +321,8 @@ func (e *Eval) checkDeclared(reference hcl.Traversal) *hcl.Diagnostic {
 		next := schema.Suggest(name, sortedKeys(names))
 		if path == "var" {
 			next = suggestVariable(name, sortedKeys(names))
+		} else if path == "local" && len(names) == 0 {
+			next = fmt.Sprintf("The site has no locals: write locals { %s = … }, outside of all other blocks.", name)
 		} else if found := e.findReference(name); found != "" {
 			next = fmt.Sprintf("Did you mean %s?", found)
 		}

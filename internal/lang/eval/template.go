@@ -48,7 +48,8 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 		known := cmp.Or(strings.Join(sortedKeys(e.site.Templates), ", "), "none")
 		return cty.NilVal, fmt.Errorf(
 			"the site has no template %q; put it into the folder of the site's other files, with a name that ends in "+
-				"%s, and give its name without the folder (it has: %s)", name, lang.TemplateSuffix, known)
+				"%s, and give its name without the folder (it has: %s%s)", name, lang.TemplateSuffix, known,
+			askName(name, sortedKeys(e.site.Templates)))
 	}
 
 	if !vars.IsKnown() {

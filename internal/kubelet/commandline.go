@@ -101,8 +101,8 @@ func (e *Environment) find(name string) Word {
 
 // Expand returns the words of a command line with variables replaced as systemd does (systemd.service(5), "Command
 // lines"; src/basic/env-util.c, replace_env_argv): a word $NAME is as many words as its value has, ${NAME} is a part of
-// one word, whatever its value, and $$ is $. A variable that is not set is empty. Words with a part that is withheld, or
-// that has its value when the unit starts, are open.
+// one word, whatever its value, and $$ is $. A variable that is not set is empty. Words with a part that is withheld,
+// or that has its value when the unit starts, are open.
 func (e *Environment) Expand(words []string) (out []Word) {
 	for _, word := range words {
 		name, isBare := strings.CutPrefix(word, "$")

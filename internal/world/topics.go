@@ -136,8 +136,8 @@ type KubeletAns struct {
 	Identity *IdentityAns `json:"identity,omitempty"`
 	// Damaged is the client certificate with which no kubelet starts; nil where there is none, and in older recordings.
 	Damaged *DamagedAns `json:"damaged,omitempty"`
-	// DamagedServing and DamagedOwn are the same of the certificate of its API: one that the cluster has signed, and its
-	// own.
+	// DamagedServing and DamagedOwn are the same of the certificate of its API: one that the cluster has signed, and
+	// its own.
 	DamagedServing *DamagedAns `json:"damaged_serving,omitempty"`
 	DamagedOwn     *DamagedAns `json:"damaged_own,omitempty"`
 	// The environment of its next start; 0 and nil are unknown.
@@ -196,8 +196,8 @@ type IdentityAns struct {
 	Fix   string `json:"mend,omitempty"` // how to fix that
 }
 
-// DamagedAns is a certificate in the kubelet's folder that it cannot load, such as an empty one. It loads that before it
-// joins, so it ends with it although it has a token.
+// DamagedAns is a certificate in the kubelet's folder that it cannot load, such as an empty one. It loads that before
+// it joins, so it ends with it although it has a token.
 type DamagedAns struct {
 	Why    string   `json:"why"`             // why the kubelet cannot load it
 	Files  []string `json:"files,omitempty"` // without which it gets another one; none where another program has them

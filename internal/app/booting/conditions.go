@@ -223,8 +223,8 @@ func (r *nodeRun) settleConditions(ctx context.Context) error {
 	return err
 }
 
-// handOver starts prelet-verify.service for the next try. It fails where that unit is not installed. A run that owes the
-// Node its annotations tries itself first.
+// handOver starts prelet-verify.service for the next try. It fails where that unit is not installed. A run that owes
+// the Node its annotations tries itself first.
 func (r *nodeRun) handOver(ctx context.Context) error {
 	if r.tries.wait == 0 || r.host.Self == app.VerifyUnit || r.owesAnnotations {
 		return nil

@@ -588,8 +588,8 @@ func (w *watcher) checkIdentity(ctx context.Context, now time.Duration) bool {
 
 	n, err := probe.Node(ctx, w.spec.Node)
 	if err == nil && n.Deleted != "" {
-		w.reportDrift("node", "node %s is being deleted since %s, and is gone once it has no finalizers (kubectl get node "+
-			"%[1]s -o jsonpath={.metadata.finalizers}); then systemctl restart %[3]s registers it again",
+		w.reportDrift("node", "node %s is being deleted since %s, and is gone once it has no finalizers (kubectl get "+
+			"node %[1]s -o jsonpath={.metadata.finalizers}); then systemctl restart %[3]s registers it again",
 			n.Name, n.Deleted, w.spec.Unit)
 	} else if !w.checkProbe("node", err) {
 		if w.m.Rival != "" {

@@ -238,8 +238,8 @@ func (p Probe) describeRequest(r CertificateRequest, approver string) string {
 
 	now := p.Now()
 
-	return fmt.Sprintf("request %s has waited for approval for %s%s (as of %s; prelet verify looks again). Run: kubectl "+
-		"certificate approve %s",
+	return fmt.Sprintf("request %s has waited for approval for %s%s (as of %s; prelet verify looks again). Run: "+
+		"kubectl certificate approve %s",
 		r.Name, now.Sub(r.Created).Round(time.Second), approver, now.UTC().Format(time.RFC3339), r.Name)
 }
 

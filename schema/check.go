@@ -116,7 +116,7 @@ func (b Block) isMisspelt(body *hclsyntax.Body, attribute string) bool {
 	attributes, blocks := b.Names()
 	known := slices.Concat(attributes, blocks, Meta)
 	isMeant := func(name string) bool {
-		return !slices.Contains(known, name) && nearest.Word(name, attributes) == attribute
+		return !slices.Contains(known, name) && findNear(name, attributes) == attribute
 	}
 	for name := range body.Attributes {
 		if isMeant(name) {
@@ -249,11 +249,16 @@ func (b Block) Usage() string {
 // SuggestPlace returns what was probably meant by the name of a block or an argument that is not known where it is
 // written: a word of another language, a known name, or one that belongs elsewhere in the language; "" for none.
 func SuggestPlace(word string, isBlock bool, known []string, language []Block) string {
-	if hint := replacedWords()[word]; hint != "" {
+	if hint := replacedWords()[word]; hint != "" && !slices.Contains(known, word+"s") {
 		return hint
 	}
 
-	return strings.TrimSpace(suggestNear(word, known) + " " + suggestElsewhere(word, isBlock, language))
+	near, place := suggestNear(word, known), suggestElsewhere(word, isBlock, language)
+	if near != "" && strings.Count(place, " belongs in ") > 1 {
+		return near
+	}
+
+	return strings.TrimSpace(near + " " + place)
 }
 
 // Suggest returns the known word that was probably meant, or all of them, as a sentence.

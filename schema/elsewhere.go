@@ -84,21 +84,28 @@ func suggestKubelet(name string) string {
 	return ""
 }
 
-// suggestNear asks for the known word that was probably meant: one that is spelled alike, one with which the word
-// begins, one that ends with it, or one of the same meaning; "" if there is none.
+// suggestNear asks for the known word that was probably meant, as findNear finds it; "" if there is none.
 func suggestNear(word string, known []string) string {
-	meant := nearest.Word(word, known)
-	for _, k := range known {
-		isPart := strings.HasPrefix(word, k+"_") || strings.HasSuffix(k, "_"+word)
-		if meant == "" && (isPart || slices.Contains(synonyms()[k], word)) {
-			meant = k
-		}
-	}
+	meant := findNear(word, known)
 	if meant == "" {
 		return ""
 	}
 
 	return fmt.Sprintf("Did you mean %q?", meant)
+}
+
+// findNear returns the known word that was probably meant: one that is spelled alike, one with which the word
+// begins, one that ends with it, or one of the same meaning; "" if there is none.
+func findNear(word string, known []string) string {
+	meant := nearest.Word(word, known)
+	for _, k := range known {
+		isPart := strings.HasPrefix(word, k+"_") || strings.HasSuffix(k, "_"+word) || strings.HasSuffix(word, "_"+k)
+		if meant == "" && (isPart || slices.Contains(synonyms()[k], word)) {
+			meant = k
+		}
+	}
+
+	return meant
 }
 
 // synonyms are words of other languages by the word of this one.
@@ -109,6 +116,7 @@ func synonyms() map[string][]string {
 		"default":       {"value"},
 		"error_message": {"message", "msg"},
 		"for":           {"timeout", "duration"},
+		"hardware":      {"machine", "machines"},
 		"local":         {"let"},
 		"message":       {"error_message", "reason"},
 		"mode":          {"perm", "perms", "file_mode", "chmod"},

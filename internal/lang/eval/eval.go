@@ -397,6 +397,8 @@ func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 	case isIndex && strings.Contains(d.Detail, "a number is required"):
 		return fmt.Sprintf("A list has numbers, not names: where(LIST, { %s = %q })[0] is the element of a name.",
 			nameOfElements(d), "NAME")
+	case isIndex && d.Detail == "This value does not have any indices.":
+		return "It is one text, number or bool: write it without an index."
 	case isIndex && d.Detail == keyMissing:
 		return cmp.Or(e.suggestAttribute(d), checkFirst)
 	case isIndex: // HCL does not know that the next machine may have fewer elements

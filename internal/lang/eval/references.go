@@ -426,8 +426,18 @@ func (e *Eval) unknownRoot(reference hcl.Traversal) *hcl.Diagnostic {
 		"References begin with %s%s A text is written in quotes: %q.",
 		e.listRoots(),
 		e.suggestRoot(reference),
-		root,
+		textOf(reference),
 	)
+}
+
+// textOf returns a reference as the text that it may have been meant as: a word, or the name of a file.
+func textOf(reference hcl.Traversal) string {
+	text := formatReference(reference)
+	if strings.Contains(text, "[") {
+		return reference.RootName()
+	}
+
+	return text
 }
 
 // wordOf returns the word of the language for one of others; "" for none.
@@ -534,7 +544,7 @@ func (e *Eval) suggestRoot(reference hcl.Traversal) string {
 	if found := e.findReference(name); found != "" {
 		return fmt.Sprintf(" Did you mean %s?", found)
 	}
-	if s := nearest.Word(name, roots); s != "" {
+	if s := nearest.Word(name, roots); s != "" && len(name) > 2 {
 		return fmt.Sprintf(" Did you mean %q?", s)
 	}
 

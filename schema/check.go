@@ -281,6 +281,7 @@ func replacedWords() map[string]string {
 	const runtime = "The drop-in of a container runtime is a file block: file \"NAME\" { path = …, " +
 		"content = tomlencode({ … }), notify = [stage.restart.NAME, …] }. See docs/image-builders/runtime.md."
 
+	const testFile = "A test is in a file of its own, NAME.prelettest.hcl: run \"NAME\" { … }, with assert { … } in it."
 	const projectFile = "It belongs in .prelet.hcl, a file for commands in its folder: layers = [\".\"], " +
 		"machines = [\"machines/*.json\"]. For one command: --config FOLDER."
 
@@ -299,15 +300,15 @@ func replacedWords() map[string]string {
 		"group":       "Write owner = \"USER:GROUP\".",
 		"permissions": "Write mode = \"0644\".",
 		"var":         "Write variable \"NAME\" { … }.",
-		"kubelet": "The kubelet's files are kubelet_config { … } and kubelet_flags { … } in stage \"write\" \"NAME\" { … }, and " +
-			"its start is stage \"restart\" \"kubelet\" { … }.",
+		"kubelet": "The kubelet's files are kubelet_config { … } and kubelet_flags { … } in stage " +
+			"\"write\" \"NAME\" { … }, and its start is stage \"restart\" \"kubelet\" { … }.",
 		"kubelets":   projectFile,
 		"layers":     projectFile,
 		"machines":   projectFile,
 		"objects":    projectFile,
-		"assert":     "A test is in a file of its own, NAME.prelettest.hcl: run \"NAME\" { … }, with assert { … } in it.",
+		"assert":     testFile,
 		"required":   "A variable without a default needs a value: leave both out.",
-		"run":        "A test is in a file of its own, NAME.prelettest.hcl: run \"NAME\" { … }, with assert { … } in it.",
+		"run":        testFile,
 		"credential": "It is a function, where the secret is needed: token = credential(\"bootstrap-token\").",
 		"link":       "A site writes files and directories, and no links: write the file at its own path.",
 		"symlink":    "A site writes files and directories, and no links: write the file at its own path.",

@@ -52,8 +52,8 @@ func isElsewhere(name string, language []Block) bool {
 	})
 }
 
-// listPlaces returns a sentence for each block and for each argument of a name in a block and below it. Outer is the end
-// of the sentence, with the blocks around this one.
+// listPlaces returns a sentence for each block and for each argument of a name in a block and below it. Outer is the
+// end of the sentence, with the blocks around this one.
 func (b Block) listPlaces(name, outer string) (blocks, arguments []string) {
 	in := b.Usage() + outer
 	if s, isField := b.Field(name); isField {

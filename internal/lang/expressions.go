@@ -217,8 +217,8 @@ func checkReadingCall(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 				fault.Reference,
 				a.Range(),
 				fmt.Sprintf("%s() takes text and variables only", x.Name),
-				next+"Everything that a site reads must be known when it is loaded, so write a literal, var.NAME, or a "+
-					"template of both. For a file whose name depends on more, use stage \"fetch-config\" \"NAME\" "+
+				next+"Everything that a site reads must be known when it is loaded, so write a literal, var.NAME, or "+
+					"a template of both. For a file whose name depends on more, use stage \"fetch-config\" \"NAME\" "+
 					"{ file = … }.",
 			))
 		}

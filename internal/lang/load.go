@@ -363,7 +363,8 @@ func isAssignment(src []byte, at *hcl.Range) bool {
 	before := src[:at.Start.Byte]
 	before = before[bytes.LastIndexByte(before, '\n')+1:]
 	sign := src[at.Start.Byte:]
-	isSign := bytes.HasPrefix(sign, []byte("=")) && !bytes.HasPrefix(sign, []byte("==")) && !bytes.HasPrefix(sign, []byte("=>"))
+	isOther := bytes.HasPrefix(sign, []byte("==")) || bytes.HasPrefix(sign, []byte("=>"))
+	isSign := bytes.HasPrefix(sign, []byte("=")) && !isOther
 
 	return isSign && bytes.ContainsAny(before, "=?:(")
 }

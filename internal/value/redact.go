@@ -14,7 +14,8 @@ const minSecret = 4
 // Redactor removes the live secrets from all output: libraries put values into their diagnostics, and people put
 // secrets into the wrong places. It finds each as it is, in base64 (standard and URL alphabet, with and without
 // padding, at each of the three alignments inside of a longer text), in hexadecimal, and escaped as in JSON, in Go
-// and in URLs, where every character is escaped or only those that have to be; long lines of a secret with several also alone. Overlapping matches become one "(sensitive)". Secrets
+// and in URLs, where every character is escaped or only those that have to be; long lines of a secret with several also
+// alone. Overlapping matches become one "(sensitive)". Secrets
 // of fewer than four bytes are ignored; those of less than eight small letters are found as whole words only. The
 // secret half of a text that looks like a bootstrap token is always hidden.
 //

@@ -94,7 +94,10 @@ var otherWays = []struct {
 			"or a vars file gives.",
 	},
 	{[]string{"len", "size", "count"}, "Write length(LIST)."},
-	{[]string{"secret", "vault", "password"}, "A secret is the credential of systemd that has it: credential(\"NAME\")."},
+	{
+		[]string{"secret", "vault", "password"},
+		"A secret is the credential of systemd that has it: credential(\"NAME\").",
+	},
 	{[]string{"printf", "sprintf", "concat_ws"}, "Write format(\"%s-%s\", A, B), or the text itself: \"${A}-${B}\"."},
 	{[]string{"string", "str", "int", "number", "bool"}, "Write tostring(…), tonumber(…) or tobool(…)."},
 	{[]string{"default", "ifnull", "nvl"}, "The first value that is not null is coalesce(A, B)."},

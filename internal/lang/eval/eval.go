@@ -417,8 +417,8 @@ func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 	case d.Summary == "Invalid operand" && strings.Contains(d.Detail, "a number is required"):
 		return e.suggestNumber(d)
 	case d.Summary == "Invalid operand" && strings.Contains(d.Detail, "a bool is required"):
-		return "The operators && and || take true and false, as of a comparison. A choice is written CONDITION ? VALUE : " +
-			"OTHER, and the first value that is not null is coalesce(A, B)."
+		return "The operators && and || take true and false, as of a comparison. A choice is written CONDITION " +
+			"? VALUE : OTHER, and the first value that is not null is coalesce(A, B)."
 	case d.Summary == "Not enough function arguments", d.Summary == "Too many function arguments":
 		return e.suggestCall(d)
 	case d.Summary == "Invalid function argument" && strings.HasSuffix(d.Detail, ": a number is required."):

@@ -79,9 +79,11 @@ func (e *Eval) suggestData(file string) string {
 func (e *Eval) readData(name string) (cty.Value, error) {
 	v, ok := e.site.Data[name]
 	if !ok {
+		known := sortedKeys(e.site.Data)
 		return cty.NilVal, fmt.Errorf("the site has no data file %q; put it into the folder of the site's other "+
 			"files, with a name that ends in .preletdata.yaml, .preletdata.json or .preletdata.txt, and give its "+
-			"name without the folder (it has: %s%s)", name, cmp.Or(strings.Join(sortedKeys(e.site.Data), ", "), "none"), askName(name, sortedKeys(e.site.Data)))
+			"name without the folder (it has: %s%s)",
+			name, cmp.Or(strings.Join(known, ", "), "none"), askName(name, known))
 	}
 
 	return v, nil

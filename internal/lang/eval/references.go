@@ -490,8 +490,8 @@ func (e *Eval) isInterpolated(at hcl.Range) bool {
 // directiveWords are the words of a template's directives, without end.
 var directiveWords = []string{"if", "for", "else"}
 
-// findReference returns the reference to what has a name in the finished node, in the outputs of one stage, or among the
-// detectors; "" if there is none, or several.
+// findReference returns the reference to what has a name in the finished node, in the outputs of one stage, or among
+// the detectors; "" if there is none, or several.
 func (e *Eval) findReference(name string) string {
 	for _, known := range []string{name, name + "s"} {
 		if NodeType().HasAttribute(known) {
@@ -620,23 +620,7 @@ func (e *Eval) checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal)
 		case t.IsObjectType() && t.HasAttribute(name):
 			t = t.AttributeType(name)
 		case t.IsObjectType():
-			known := sortedKeys(t.AttributeTypes())
-			next := schema.Suggest(name, known)
-			if strings.HasSuffix(owner, ".detectors") && nearest.Word(name, known) == "" {
-				next = fmt.Sprintf("The site declares no detector of this name: add detector %q {}.", name)
-			}
-
-			if owner == "node" && name == "ip" { // the argument of the block
-				next = `For ip of the node block, write node.flags["node-ip"].`
-			}
-
-			if nearest.Word(name, known) == "" && strings.HasPrefix(owner, "stage.") {
-				if found := e.findReference(name); found != "" && found != owner+"."+name {
-					next = fmt.Sprintf("Did you mean %s?", found)
-				}
-			}
-
-			return refuse(at, fmt.Sprintf("%s has no %q", owner, name), "%s", next)
+			return e.refuseAttribute(at, owner, name, sortedKeys(t.AttributeTypes()))
 		case isCount && (t.IsListType() || t.IsSetType() || t.IsTupleType()):
 			return refuse(at, owner+" is a list", "Its length is length(%s).", owner)
 		case t.IsListType(), t.IsSetType(), t.IsTupleType():
@@ -654,6 +638,26 @@ func (e *Eval) checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal)
 	}
 
 	return nil
+}
+
+// refuseAttribute makes the error for an attribute that an object does not have.
+func (e *Eval) refuseAttribute(at hcl.Range, owner, name string, known []string) *hcl.Diagnostic {
+	next := schema.Suggest(name, known)
+	isNear := nearest.Word(name, known) != ""
+	found := ""
+	if !isNear && strings.HasPrefix(owner, "stage.") {
+		found = e.findReference(name)
+	}
+	switch {
+	case !isNear && strings.HasSuffix(owner, ".detectors"):
+		next = fmt.Sprintf("The site declares no detector of this name: add detector %q {}.", name)
+	case owner == "node" && name == "ip": // the argument of the block
+		next = `For ip of the node block, write node.flags["node-ip"].`
+	case found != "" && found != owner+"."+name:
+		next = fmt.Sprintf("Did you mean %s?", found)
+	}
+
+	return refuse(at, fmt.Sprintf("%s has no %q", owner, name), "%s", next)
 }
 
 func formatReference(reference hcl.Traversal) string {

@@ -7,8 +7,8 @@ import (
 	"github.com/prelet/prelet/internal/nearest"
 )
 
-// SuggestBeside returns what was probably meant by a path that does not exist, to follow a message about it: the name in
-// its folder that is most alike; "" for none.
+// SuggestBeside returns what was probably meant by a path that does not exist, to follow a message about it: the name
+// in its folder that is most alike; "" for none.
 func SuggestBeside(path string) string {
 	entries, err := ReadDir(filepath.Dir(path))
 	if err != nil {

@@ -98,6 +98,8 @@ func (l *Live) answerUnitFile(r world.UnitReq) world.Answer {
 		return world.Unit.Answer(world.UnitAns{Load: u.Load})
 	case u.Load == "loaded" && len(start.Command) > 0:
 		return world.Unit.Answer(world.UnitAns{Load: start.Load, Refused: start.Refusal, Start: l.describeStart(start)})
+	case u.Load == "loaded" && start.Refusal != "":
+		return world.Unit.Answer(world.UnitAns{Load: start.Load, Refused: start.Refusal})
 	}
 
 	return world.Failure(fault.Systemd, name+" is not in this image", "")

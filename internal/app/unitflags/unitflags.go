@@ -188,7 +188,7 @@ func (u KubeletUnit) Read() (line CommandLine, err error) {
 	}
 	unit := file.Unit(kubelet.Argv)
 	switch {
-	case unit.Refusal != "" && len(unit.Command) > 0:
+	case file.Load == "loaded" && unit.Refusal != "":
 		return line, fmt.Errorf("%w: %s", errRefused, unit.Refusal)
 	case file.Load == "masked" || len(unit.Command) == 0:
 		return line, ErrNoCommand

@@ -41,6 +41,31 @@ func TestLiteralCommand(t *testing.T) {
 	}
 }
 
+// TestNoCommandIsPlaced checks that a unit without a command is refused at the line of the drop-in that took it away.
+func TestNoCommandIsPlaced(t *testing.T) {
+	const at = "/etc/systemd/system/k.service.d/a.conf:"
+	for lines, want := range map[string]string{
+		"ExecStart=":                          at + "2: it has no ExecStart= but this empty one: write one below it",
+		"ExecStart=\nExecStart=/bin/a --b=%Q": at + "3: it has no ExecStart=: %Q is not a specifier of systemd",
+		"ExecStart=\nExecStart=bin/a":         at + "3: it has no ExecStart=: bin/a is neither",
+		"ExecStart=\nExecStart=/bin/b":        "",
+		"ExecStart=/bin/b %Q":                 "",
+	} {
+		root := writeTree(t, map[string]string{
+			"etc/systemd/system/k.service":          "[Service]\nExecStart=/bin/a\n",
+			"etc/systemd/system/k.service.d/a.conf": "[Service]\n" + lines + "\n",
+		})
+		file, err := systemd.ReadUnitFile(root, "k.service")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := file.Unit(kubelet.Argv).Refusal
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q: got %q; want %q", lines, got, want)
+		}
+	}
+}
+
 // TestFindMissingFile checks which environment files must exist before the unit starts.
 func TestFindMissingFile(t *testing.T) {
 	for line, isMissing := range map[string]bool{

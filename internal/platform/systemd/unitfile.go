@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,8 @@ type UnitFile struct {
 	// Settings are the lines of [Service] after all drop-ins, by name. An empty one removes the earlier ones.
 	Settings unitfile.Settings
 
-	refusal string // why systemd does not load it for a line of its own file
+	refusal   string // why systemd does not load it for a line of its own file
+	noCommand string // why it has no ExecStart=, if none is left: an empty one, or one that systemd drops
 }
 
 // fileFolders are the folders of unit files below a root. /run is empty when an image boots.
@@ -185,6 +187,7 @@ func (u *UnitFile) add(file, text string) {
 	isOwn := !strings.HasSuffix(path.Dir(file), ".d")
 	for _, s := range unitfile.Parse(text) {
 		kept, why := s.Value, ""
+		place := fmt.Sprintf("%s:%d: ", file, s.Line)
 		if s.Section == "Service" && slices.Contains(commandSettings, s.Name) {
 			kept, why = keepCommands(s.Value)
 		}
@@ -192,11 +195,16 @@ func (u *UnitFile) add(file, text string) {
 			s.Value = kept
 			u.Settings.Add(file, s)
 		}
+		if isStart := s.Section == "Service" && s.Name == "ExecStart"; isStart && s.Value == "" {
+			u.noCommand = place + "it has no ExecStart= but this empty one: write one below it"
+		} else if isStart && why != "" {
+			u.noCommand = place + "it has no ExecStart=: " + why
+		}
 		if why == "" {
 			continue
 		}
 		if isOwn && u.refusal == "" {
-			u.refusal = fmt.Sprintf("%s:%d: %s", file, s.Line, why)
+			u.refusal = place + why
 		}
 
 		return
@@ -278,7 +286,7 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 	switch {
 	case out.Refusal != "" || u.Load != "loaded":
 	case commands == 0 && u.Settings["SuccessAction"] == nil && u.Settings["RemainAfterExit"] == nil:
-		out.Refusal = "it has no ExecStart="
+		out.Refusal = cmp.Or(u.noCommand, "it has no ExecStart=")
 	case commands > 1 && u.Settings.Last("Type") != "oneshot":
 		out.Refusal = out.CommandAt + ": it has more than one ExecStart=, which only Type=oneshot allows: write an " +
 			"empty ExecStart= above it"

@@ -91,6 +91,9 @@ func checkUnits(names []string) error {
 			return fmt.Errorf("%q is not the name of a unit: write one as systemctl list-units shows it, such as "+
 				"\"nvidia-mig-parted.service\"", name)
 		case stem == "" || !slices.Contains(unitTypes, suffix):
+			if err := checkUnits([]string{name + ".service"}); err != nil {
+				return err
+			}
 			return fmt.Errorf("%q has no suffix of a unit, so systemd has no such unit: did you mean %q?",
 				name, name+".service")
 		case name == "kubelet.service":

@@ -13,6 +13,8 @@ func TestUnitsThatNeverCome(t *testing.T) {
 		"":                             "is not the name of a unit",
 		"nvidia*.service":              "is not the name of a unit",
 		".service":                     "has no suffix of a unit",
+		"prelet":                       `"prelet.service" is a unit of prelet`,
+		"kubelet":                      `"kubelet.service" starts only after this run`,
 		"kubelet.service":              "starts only after this run",
 		"prelet.service":               "is a unit of prelet",
 		"prelet-verify.service":        "is a unit of prelet",

@@ -164,7 +164,12 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	out.Layers = d.expand(layersAttr.Of(b), "", func(path string) []string { return []string{path} })
 	out.machines = machinesAttr.Of(b)
 	out.Kubelets = kubeletsAttr.Of(b).V
-	if v := objectsAttr.Of(b); v.Set() {
+	v := objectsAttr.Of(b)
+	switch {
+	case !v.Set():
+	case !isText(v.Expr): // which Decode has made a text
+		d.Error(fault.WrongType, v.Range, "Wrong type for objects", "A folder is a text, such as \"objects\".")
+	default:
 		out.Objects = d.join(v.V)
 		if st, err := nodefile.Stat(out.Objects); err != nil || !st.IsDir() {
 			d.Error(fault.Usage, v.Range, "No such folder", "%s is relative to the folder of this file.", v.V)
@@ -172,6 +177,12 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	}
 
 	return out, d.Diags
+}
+
+// isText reports whether a literal is a text.
+func isText(literal hcl.Expression) bool {
+	v, _ := literal.Value(nil)
+	return v.Type() == cty.String
 }
 
 // Machines returns the machines of the file, each a recording, or a recorded machine. It searches for them.

@@ -66,6 +66,16 @@ func TestFindOnNode(t *testing.T) {
 	}
 }
 
+// TestObjectsIsText checks that a value that is not a text is not taken as the name of a folder.
+func TestObjectsIsText(t *testing.T) {
+	for _, written := range []string{"3", "true", "-1"} {
+		_, diags := Parse(filepath.Join(t.TempDir(), Name), []byte("layers = []\nobjects = "+written+"\n"))
+		if !strings.Contains(diags.Error(), "2,11") || !strings.Contains(diags.Error(), "Wrong type for objects") {
+			t.Errorf("objects = %s: got %v; want its type refused, at 2,11", written, diags)
+		}
+	}
+}
+
 // upTo has the file in a folder and in those above it.
 type upTo struct {
 	lang.Files

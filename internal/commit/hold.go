@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,6 +25,9 @@ const holdFile = "holds.json"
 
 // leastBoot is the part of its time that a hold uses up in each boot at least: a tenth.
 const leastBoot = 10
+
+// maxUnread is how long a boot holds the kubelet at most, from its begin on, where it cannot be read what is held.
+const maxUnread = time.Hour
 
 // firstYear is the year before which a clock is not set.
 const firstYear = 2020
@@ -67,20 +71,50 @@ func (h holding) pausedAt(boot string, now time.Duration) holding {
 	return h.at("", 0)
 }
 
-func readHolds(stateDir string) map[string]holding {
-	var all map[string]holding
-	text, err := nodefile.ReadFile(filepath.Join(stateDir, holdFile), nodefile.Max)
-	if err != nil || json.Unmarshal(text, &all) != nil {
-		return nil // it begins again
+// readHolds returns the holds by their names. A file that cannot be read is one without a name, of this boot.
+func readHolds(stateDir, bootID string) (all map[string]holding) {
+	name := filepath.Join(stateDir, holdFile)
+	text, err := nodefile.ReadFile(name, nodefile.Max)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		unread := holding{Boot: bootID, Limit: maxUnread}
+
+		return unread.because(fmt.Sprintf("%s cannot be read: %s", name, err))
 	}
 
 	return all
 }
 
+// because returns a hold as the only one, because what is held was lost.
+func (h holding) because(why string) map[string]holding {
+	h.Message = "it is not known what holds it, because " + why + "; a run with a complete plan asks the holds again"
+
+	return map[string]holding{"": h}
+}
+
+// findHolds returns the holds by their names. If their file is gone, it is what the last run of this boot has reported.
+func (r *Run) findHolds() map[string]holding {
+	all := readHolds(r.Machine.StateDir, r.Machine.BootID)
+	rest := r.Report.LastHold().Sub(r.Machine.Clock.Now())
+	if all != nil || rest <= 0 {
+		return all
+	}
+
+	now := r.Machine.Clock.Monotonic()
+	gone := holding{Boot: r.Machine.BootID, Began: now, Last: now, Limit: rest}
+
+	return gone.because(filepath.Join(r.Machine.StateDir, holdFile) + " is gone")
+}
+
 // FindHolds returns what the holds say that a run in this boot found to be true, and how long they keep the kubelet
 // yet; 0: none does.
 func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest time.Duration) {
-	for name, h := range readHolds(stateDir) {
+	for name, h := range readHolds(stateDir, bootID) {
 		if h.Boot != bootID {
 			continue
 		}
@@ -123,7 +157,7 @@ func (r *Run) askHolds(ctx context.Context, p *boot.Plan, redact func(string) st
 	r.areHoldsAsked = true
 	r.held = nil
 
-	was := readHolds(r.Machine.StateDir)
+	was := r.findHolds()
 	all, areKnown := r.listHolds(p, was)
 	r.isHoldPlanned = areKnown
 	r.wereHoldsKnown = len(was) > 0
@@ -246,4 +280,10 @@ func (r *Run) degradeHold(h node.Hold, so string) {
 	r.Report.Degrade(fault.KubeletHeld, describeHold(h)+"; "+so)
 }
 
-func describeHold(h node.Hold) string { return fmt.Sprintf("hold %q: %s", h.Name, h.Message) }
+func describeHold(h node.Hold) string {
+	if h.Name == "" {
+		return h.Message
+	}
+
+	return fmt.Sprintf("hold %q: %s", h.Name, h.Message)
+}

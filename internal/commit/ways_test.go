@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,36 +27,38 @@ var reasons = []struct{ name, shown string }{
 	{"unjoined", "not joined"}, // and the generation in place was never judged
 	{"aside", "set aside"},     // a mixture whose journal is damaged
 	{"pin", ""},
+	{"damaged", "holds.json"},   // what is held cannot be read
+	{"gone", "kubelet is held"}, // the file of the holds, after a run of this boot has reported one
 }
 
 // waysToGate has how each way to the gate ends for each of reasons: it is open, shut with the reason, open although the
 // reason is true, which is said, or the command is refused for it. A complete plan makes the files whole, on this machine,
 // and judges them. "-" cannot be.
 const waysToGate = `
-               none  hold  precondition machine mixture unjoined aside   pin
-run            open  shut  shut         open    shut    open     open    open
-unchanged      open  shut  shut         open    shut    open     open    open
-no-site        open  shut  shut         shut    shut    shut     shut    open
-failed         open  shut  shut         shut    shut    shut     shut    open
-last-good      open  shut  shut         shut    shut    shut     shut    open
-held-plan      open  shut  shut         open    shut    open     open    open
-by-hand        open  shut  shut         refused refused open     refused open
-rolled-back    open  shut  shut         open    shut    open     open    open
-exhausted      open  shut  shut         open    shut    open     open    open
-release        open  shut  shut         open    shut    open     open    open
-recover        open  shut  shut         shut    shut    shut     shut    open
-recover-verify open  shut  shut         shut    shut    open     shut    open
-without-run    open  shut  shut         shut    shut    shut     shut    open
-verify         open  shut  shut         shut    shut    shut     shut    open
-lost-gate      open  -     -            shut    shut    open     -       open
-newer          open  shut  shut         shut    shut    open     -       open
-first          open  shut  shut         -       open    open     open    -
-first-fails    open  shut  shut         -       open    shut     shut    -
-first-no-site  open  shut  shut         -       open    open     shut    -
-first-verify   shut  shut  shut         -       -       -        shut    -
-off            says  says  says         says    says    says     says    says
-no-hold        open  says  says         open    shut    open     open    open
-no-hold-fails  open  says  says         shut    shut    shut     shut    open
+               none  hold  precondition machine mixture unjoined aside   pin damaged gone
+run            open  shut  shut         open    shut    open     open    open open    open
+unchanged      open  shut  shut         open    shut    open     open    open open    open
+no-site        open  shut  shut         shut    shut    shut     shut    open shut    shut
+failed         open  shut  shut         shut    shut    shut     shut    open shut    shut
+last-good      open  shut  shut         shut    shut    shut     shut    open shut    shut
+held-plan      open  shut  shut         open    shut    open     open    open open    open
+by-hand        open  shut  shut         refused refused open     refused open shut    shut
+rolled-back    open  shut  shut         open    shut    open     open    open open    open
+exhausted      open  shut  shut         open    shut    open     open    open open    open
+release        open  shut  shut         open    shut    open     open    open open    open
+recover        open  shut  shut         shut    shut    shut     shut    open shut    shut
+recover-verify open  shut  shut         shut    shut    open     shut    open shut    shut
+without-run    open  shut  shut         shut    shut    shut     shut    open shut    shut
+verify         open  shut  shut         shut    shut    shut     shut    open shut    shut
+lost-gate      open  -     -            shut    shut    open     -       open -       -
+newer          open  shut  shut         shut    shut    open     -       open shut    shut
+first          open  shut  shut         -       open    open     open    - open    -
+first-fails    open  shut  shut         -       open    shut     shut    - shut    -
+first-no-site  open  shut  shut         -       open    open     shut    - shut    -
+first-verify   shut  shut  shut         -       -       -        shut    - shut    -
+off            says  says  says         says    says    says     says    says says    says
+no-hold        open  says  says         open    shut    open     open    open open    open
+no-hold-fails  open  says  says         shut    shut    shut     shut    open says    says
 `
 
 // wayCase is a node at a boot, with generations one and two, of which a way to the gate is tried.
@@ -78,6 +81,11 @@ func (c wayCase) withHold(p *boot.Plan) *boot.Plan {
 	if c.reason != "hold" && c.reason != "precondition" {
 		return p
 	}
+
+	return withHold(p)
+}
+
+func withHold(p *boot.Plan) *boot.Plan {
 	p.Node.Activation = &node.Activation{Unit: activation.DefaultUnit, Rollback: true, Holds: []node.Hold{
 		{Name: "gpu", For: 30 * time.Minute, Message: "gpu is broken"},
 	}}
@@ -220,19 +228,32 @@ func (c wayCase) makeNewer() {
 	c.open(true)
 }
 
+// loseHolds loses the file of the holds or, for other reasons, the run folder with the report of a hold.
+func (c wayCase) loseHolds() {
+	c.t.Helper()
+	file := filepath.Join(c.Machine.StateDir, holdFile)
+	switch c.reason {
+	case "gone":
+		must(c.t, os.Remove(file))
+		return
+	case "damaged":
+		must(c.t, os.WriteFile(file, []byte(`{"gpu":`), 0o600))
+	}
+	must(c.t, errors.Join(os.RemoveAll(c.dir+"/run"), os.Mkdir(c.dir+"/run", 0o755)))
+}
+
 // makeReason makes the reason true, before a process takes the way.
 func (c wayCase) makeReason(w way) {
 	switch c.reason {
-	case "hold", "precondition":
-		p := c.withHold(complete("two"))
+	case "hold", "precondition", "damaged", "gone":
+		p := withHold(complete("two"))
 		if c.reason == "precondition" {
 			held := p.Node.Activation
 			p = planOf("failed-precondition")
 			p.Node.Activation = held
 		}
 		c.do(c.t.Context(), p)
-		must(c.t, os.RemoveAll(c.dir+"/run"))
-		must(c.t, os.Mkdir(c.dir+"/run", 0o755))
+		c.loseHolds()
 	case "mixture":
 		must(c.t, errors.Join(os.RemoveAll(c.dir+"/etc/a"), os.Mkdir(c.dir+"/etc/a", 0o755)))
 	case "pin":
@@ -314,7 +335,7 @@ func (c wayCase) checkWay(name string, res Ended, want, shown string) {
 	said := fmt.Sprint(status.Summary, status.Degraded)
 	isShut := c.Machine.Gate.IsShut()
 	isStarted := c.kubelet.Active == "active"
-	isHold := strings.HasPrefix(shown, "hold")
+	isHold := strings.HasPrefix(shown, "hold") || shown == "kubelet is held"
 	overrides := strings.Contains(said, "prelet=off") || strings.Contains(said, "--no-hold")
 
 	if isShut != (want == "shut" || want == "refused") || isShut && isStarted {

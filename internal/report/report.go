@@ -424,6 +424,18 @@ func (r *Reporter) HoldKubelet(until time.Time) {
 	r.change(func(s *Status) { s.KubeletHeldUntil = until.UTC() })
 }
 
+// LastHold returns until when a hold kept the kubelet in the last run of this boot; the zero time if none did.
+func (r *Reporter) LastHold() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	if r.status.Last == nil {
+		return time.Time{}
+	}
+
+	return r.status.Last.KubeletHeldUntil
+}
+
 func (r *Reporter) change(change func(*Status)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -403,14 +403,23 @@ func (s Spec) convertItems(v cty.Value, written Value[cty.Value]) (_ cty.Value, 
 	return cty.ListVal(list), diags
 }
 
+// adviseSecret returns what to write for an argument that takes no secret.
+func adviseSecret(name string) string {
+	if strings.HasSuffix(name, "_credential") {
+		return "Write the name of the credential alone, in quotes: prelet reads it when it needs it."
+	}
+
+	return "This value is part of the plan, and everybody may read a plan. " +
+		"Secrets go into files (write) and the cluster's token only."
+}
+
 // convertOne converts a value, or an item of one, with this name to a type. Its diagnostic has no place.
 func (s Spec) convertOne(v cty.Value, t cty.Type, name string) (cty.Value, *hcl.Diagnostic) {
 	takesSecrets := s.raw && s.secretWhy == ""
 	if !takesSecrets && len(value.Secrets(v)) > 0 {
 		return cty.UnknownVal(t), origin.Error(
 			fault.Sensitive, hcl.Range{}, "A secret cannot be used for "+name, "%s",
-			cmp.Or(s.secretWhy, "This value is part of the plan, and everybody may read a plan. "+
-				"Secrets go into files (write) and the cluster's token only."),
+			cmp.Or(s.secretWhy, adviseSecret(s.Name)),
 		)
 	}
 	if v.IsKnown() && v.IsNull() { // of any type, such as a fact that is null on this machine

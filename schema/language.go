@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -395,6 +396,9 @@ func checkProxy(s string) error {
 }
 
 func absolutePath(s string) error {
+	if strings.Contains(s, "\n") {
+		return errors.New("this is the content of a file, and its path is needed: put it into a file of the node")
+	}
 	if !strings.HasPrefix(s, "/") {
 		return fmt.Errorf("%q is not an absolute path: write %q", s, path.Join("/", s))
 	}
@@ -487,7 +491,10 @@ func memory(s string) error {
 func grantable(l []string) error {
 	for _, p := range l {
 		const form = "write the absolute path of a file or a folder, such as %q, in which * stands for a part of a name"
-		example := path.Join("/", path.Clean(p))
+		example := path.Clean(p)
+		if !path.IsAbs(p) {
+			example = path.Join("/dev", path.Base(p))
+		}
 		_, err := path.Match(p, "x")
 		switch {
 		case err != nil:

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -97,6 +98,9 @@ func CheckNodeKey(key, kubeletVersion string) error {
 	}
 
 	advice := "choose a domain of your own, or node.kubernetes.io/" + name
+	if i := slices.IndexFunc(selfLabels(), func(own string) bool { return path.Base(own) == name }); i >= 0 {
+		advice = "did you mean " + selfLabels()[i] + "?"
+	}
 	if domain == "node-role.kubernetes.io" {
 		advice = "let an administrator or a controller set the role on the Node (kubectl label node), " +
 			"or choose a domain of your own"

@@ -33,7 +33,7 @@ func (l *loader) addData(name string, src []byte) {
 		at := fileRange(name)
 		if line, offset := value.PlaceOf(err); line > 0 {
 			start := len(strings.Join(strings.SplitAfter(string(src), "\n")[:line-1], "")) + offset
-			at = rangeOf(src, name, start, start)
+			at = RangeOf(src, name, start, start)
 			if strings.HasPrefix(findLine(src, line), "\t") {
 				err = fmt.Errorf("line %d begins with a tab: YAML indents with spaces", line)
 			}

@@ -250,6 +250,8 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 		case "Invalid 'for' expression", "Invalid 'for' directive":
 			d.Detail += " A list is [for x in LIST : VALUE], a map {for k, v in MAP : k => v}, a part of a text " +
 				"%{ for x in LIST } … %{ endfor }."
+		case "Invalid escape sequence":
+			d.Detail = "In a text, a backslash is written twice: \"^gpu\\\\d+$\"."
 		case "Invalid number literal":
 			d.Detail = "A text that begins with a digit, such as an address or a version, is written in quotes."
 		case "Invalid expression":
@@ -351,7 +353,7 @@ func describeMissingComma(src []byte, d *hcl.Diagnostic) {
 	if line == d.Subject.Start.Line {
 		return
 	}
-	d.Subject = rangeOf(src, d.Subject.Filename, len(before), len(before)).Ptr()
+	d.Subject = RangeOf(src, d.Subject.Filename, len(before), len(before)).Ptr()
 	d.Detail = fmt.Sprintf("A comma is missing at the end of line %d.", line)
 }
 

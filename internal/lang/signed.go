@@ -3,6 +3,7 @@ package lang
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -87,6 +88,10 @@ func readList(fsys Files, opts LoadOptions, name string) (*signedList, error) {
 		return nil, err
 	}
 	signature, err := readTrusted(fsys, path.Join(path.Dir(name), signatureFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is missing beside it; sign the list: ssh-keygen -Y sign -n prelet-site -f KEY %s",
+			signatureFile, ListFile)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,8 @@ func parseList(text []byte) (*signedList, error) {
 	}
 
 	if list.counter == 0 {
-		return nil, errors.New("there is no line \"# counter: 1\"; the counter must be higher for each later version")
+		return nil, errors.New("there is no line \"# counter: 1\" with a number from 1; " +
+			"the counter must be higher for each later version")
 	}
 
 	return list, nil

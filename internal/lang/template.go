@@ -70,7 +70,7 @@ func describeDirectives(src []byte, diags hcl.Diagnostics) (kept hcl.Diagnostics
 				"%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{."
 		case d.Summary == "Unexpected end of template":
 			describeOpenDirective(src, d)
-		case d.Summary == "Extra characters after interpolation expression":
+		case d.Summary == "Extra characters after interpolation expression", d.Summary == "Invalid character":
 			describeInterpolation(src, d)
 		}
 		kept = append(kept, d)
@@ -106,7 +106,7 @@ func describeOpenDirective(src []byte, d *hcl.Diagnostic) {
 				continue
 			}
 			end := at + 1 + bytes.IndexByte(src[at:], '}')
-			if place := rangeOf(src, d.Subject.Filename, at, end); strings.Contains(d.Detail, place.String()) {
+			if place := RangeOf(src, d.Subject.Filename, at, end); strings.Contains(d.Detail, place.String()) {
 				d.Subject = &place
 				break
 			}
@@ -125,14 +125,14 @@ func describeInterpolation(src []byte, d *hcl.Diagnostic) {
 
 	d.Detail = "${ in a text begins a reference, and } ends it. To write ${ itself, as for another language: $${."
 	if found := directive().FindSubmatch(src[begin:]); found != nil {
-		d.Subject = rangeOf(src, d.Subject.Filename, begin, begin+len(found[0])).Ptr()
+		d.Subject = RangeOf(src, d.Subject.Filename, begin, begin+len(found[0])).Ptr()
 		d.Summary = fmt.Sprintf("A directive begins with %%{: %s", found[1])
 		d.Detail = "Write %{ if CONDITION } … %{ else } … %{ endif }, or %{ for x in LIST } … %{ endfor }."
 	}
 }
 
-// rangeOf returns the place of a part of a text.
-func rangeOf(src []byte, file string, start, end int) hcl.Range {
+// RangeOf returns the place of a part of a text.
+func RangeOf(src []byte, file string, start, end int) hcl.Range {
 	position := func(offset int) hcl.Pos {
 		before := src[:offset]
 		line := before[1+bytes.LastIndexByte(before, '\n'):]

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -167,6 +168,9 @@ func decodeFacts(text []byte) (world.Facts, error) {
 	if err := world.RecordingBounds.Check(text); err != nil {
 		return world.Facts{}, err
 	}
+	if start := bytes.TrimSpace(text); len(start) > 0 && start[0] != '{' {
+		return world.Facts{}, errors.New("this is not JSON")
+	}
 
 	var d factsDocument
 	isDocument := json.Unmarshal(text, &document) == nil && document.Facts != nil
@@ -183,14 +187,20 @@ func decodeFacts(text []byte) (world.Facts, error) {
 	switch {
 	case err != nil:
 		return f, err
-	case f.CPU.Logical == nil || f.Memory.TotalBytes == nil:
-		return f, errors.New("it has no facts about CPUs and memory: cpu.logical and memory.total_bytes are needed")
+	case f.CPU.Logical == nil:
+		return f, missingFact("cpu.logical", "the number of CPUs")
+	case f.Memory.TotalBytes == nil:
+		return f, missingFact("memory.total_bytes", "the memory in bytes")
 	case d.Facts.GPUs != nil && !reflect.DeepEqual(gpus, d.Facts.GPUs):
 		return f, errors.New("gpus differs from the accelerators of kind \"gpu\", which it repeats: " +
 			"edit accelerators, and remove gpus")
 	}
 
 	return f, nil
+}
+
+func missingFact(name, what string) error {
+	return &value.PlaceError{Line: 1, Column: 1, Why: "the fact " + name + " is missing", Next: "Add it: " + what}
 }
 
 // maxFacts bounds a file of facts, in bytes. The facts of a DGX have 100 KB.

@@ -122,6 +122,9 @@ func (r *Recording) Encode(w io.Writer) error {
 	return enc.Encode(d)
 }
 
+// ErrNoFormat is the error for a document that is no recording.
+var ErrNoFormat = errors.New("not a recording: it has no format; the facts of a machine are given with --hardware")
+
 // ErrNewer is the error for a recording of a newer prelet.
 var ErrNewer = errors.New("the recording is of a newer prelet; use that one, or record again")
 
@@ -235,7 +238,7 @@ func checkFormat(text []byte) error {
 	}
 	switch {
 	case head.Format <= 0:
-		return errors.New("not a recording: it has no format")
+		return ErrNoFormat
 	case head.Format > Format:
 		return ErrNewer
 	}

@@ -30,9 +30,10 @@ var (
 		Doc:         "Which of the site's detectors are asked.",
 	}
 	linksAttr = schema.Attr[[]string]{
-		Name: "links",
-		Type: cty.List(cty.String),
-		Doc:  "Interfaces whose link must be up: a link that is still training is not \"no link\".",
+		Name:  "links",
+		Type:  cty.List(cty.String),
+		Check: checkLinks,
+		Doc:   "Interfaces whose link must be up: a link that is still training is not \"no link\".",
 	}
 	driversAttr = schema.Attr[[]string]{
 		Name: "drivers",
@@ -74,6 +75,17 @@ var (
 		Fields: []schema.Field{unitsAttr, linksAttr, driversAttr, fabricAttr, timeoutAttr, waitFailureAttr},
 	}
 )
+
+// checkLinks refuses what no interface can be called (dev_valid_name in the kernel's net/core/dev.c).
+func checkLinks(names []string) error {
+	for _, name := range names {
+		if name == "" || len(name) > 15 || strings.ContainsAny(name, ":/ \t\n") {
+			return fmt.Errorf("%q is not the name of an interface; `ip link` lists them, such as \"eth0\"", name)
+		}
+	}
+
+	return nil
+}
 
 // unitTypes are the types of systemd's units that can be done.
 var unitTypes = []string{"service", "target", "mount", "socket", "device", "path", "swap", "automount", "timer"}

@@ -4,6 +4,7 @@
 package restart
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -321,7 +322,7 @@ func (r *renderer) unit() *node.Unit {
 	case !isUnitName(unit.V):
 		r.Error(fault.WrongType, unit.Range, "Not a unit",
 			"%q is not the name of a service, timer or socket, such as %q.",
-			unit.V, strings.SplitN(unit.V, ".", 2)[0]+".service")
+			unit.V, cmp.Or(strings.TrimSuffix(strings.SplitN(unit.V, ".", 2)[0], "@"), "NAME")+".service")
 	case slices.Contains(unitfile.PreletUnits(), unit.V):
 		r.Error(fault.Conflict, unit.Range, "A unit of prelet's",
 			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)

@@ -283,6 +283,7 @@ func (r *renderer) renderFolder(b schema.Body) {
 		return
 	}
 	r.warnMode(mode)
+	r.warnClosed(mode)
 
 	f := node.File{
 		Path:       p.V,
@@ -414,6 +415,17 @@ func (r *renderer) checkRootFolder(b schema.Body, f node.File, why string) {
 			fault.SystemFile, at, f.Path+" is root's",
 			"directory %q lets %s replace files in it, because of force: %s.",
 			b.Labels[0], who, strings.TrimSuffix(force.V, "."),
+		)
+	}
+}
+
+// warnClosed warns of a folder that others may list, and of which they may open no file.
+func (r *renderer) warnClosed(v schema.Value[string]) {
+	m := parsePermissions(v)
+	if open := m | m&0o044>>2; v.Set() && open != m {
+		r.Warn(
+			fault.WrongType, v.Range, "Others could list this folder, and open none of its files",
+			"A folder is entered with x, not with r. Write mode = \"%04o\".", open|0o100,
 		)
 	}
 }

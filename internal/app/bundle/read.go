@@ -107,7 +107,7 @@ func decodeEdited(text []byte) (*world.Recording, error) {
 	switch isBounded := world.RecordingBounds.Check(text) == nil; {
 	case err == nil:
 		err = checkFacts(out, text)
-	case isBounded && !errors.Is(err, world.ErrNewer):
+	case isBounded && !errors.Is(err, world.ErrNewer) && !errors.Is(err, world.ErrNoFormat):
 		if at := value.CheckStrict(text, 0, reflect.TypeFor[world.Document]()); at != nil {
 			err = fmt.Errorf("not a recording: %w", at)
 		}

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"context"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -56,6 +57,10 @@ func (s *Session) Eval(
 ) (fault.Code, error) {
 	x, diags := lang.ParseExpression(expressionName, []byte(text))
 	if diags.HasErrors() {
+		if strings.HasPrefix(text, "${") {
+			diags[0].Detail = "An expression is written without ${ and }."
+		}
+
 		return "", expressionError(text, diags)
 	}
 	do := func(one app.Where, source string) (fault.Code, error) {

@@ -3,9 +3,9 @@ package judge
 import (
 	"bytes"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -201,10 +202,7 @@ func (j checker) findSetter(f rules.Violation) setter {
 	}
 	isBelow := f.InFile && j.Node.DropIn != "" // settings of the site are in the drop-in
 	if !isBelow && len(from) > 0 && from[0].Kind != origin.Base {
-		at := origin.DecidingRange(from)
-		if f.IsAboutName() {
-			at = j.findKey(at, f.Pointer)
-		}
+		at := j.findKey(origin.DecidingRange(from), path.Base(f.Pointer), f.IsAboutName())
 
 		return setter{at: at, name: from[0].Ref}
 	}
@@ -221,29 +219,25 @@ func (j checker) findSetter(f rules.Violation) setter {
 	return set
 }
 
-// findKey returns where the site writes the name of a field, before the value at a place in the same line; the place
-// itself if it does not.
-func (j checker) findKey(value hcl.Range, pointer string) hcl.Range {
-	name := path.Base(pointer)
-	source := j.Site.Sources[value.Filename]
-	if !value.CanSliceBytes(source) {
-		return value
+// findKey returns where the site writes the name of a field: in the object whose place is given or, if the message is
+// about the name, before the value in the same line. It is the place itself if neither has it, or has it twice.
+func (j checker) findKey(at hcl.Range, name string, isAboutName bool) hcl.Range {
+	source := j.Site.Sources[at.Filename]
+	if !at.CanSliceBytes(source) {
+		return at
 	}
-	before := source[:value.Start.Byte]
-	line := before[bytes.LastIndexByte(before, '\n')+1:]
-	i := bytes.LastIndex(line, []byte(name))
-	if i < 0 {
-		return value
+	begin := at.Start.Byte
+	key := regexp.MustCompile(`(?:^|[\s{,"])(` + regexp.QuoteMeta(name) + `)"?\s*(?:=[^=]|:)`)
+	found := key.FindAllSubmatchIndex(at.SliceBytes(source), 2)
+	if len(found) == 0 && isAboutName {
+		begin = bytes.LastIndexByte(source[:begin], '\n') + 1
+		found = key.FindAllSubmatchIndex(source[begin:at.Start.Byte], 2)
+	}
+	if len(found) != 1 {
+		return at
 	}
 
-	key := value
-	key.Start.Column -= utf8.RuneCount(line[i:])
-	key.Start.Byte -= len(line) - i
-	key.End = key.Start
-	key.End.Column += utf8.RuneCountInString(name)
-	key.End.Byte += len(name)
-
-	return key
+	return lang.RangeOf(source, at.Filename, begin+found[0][2], begin+found[0][3])
 }
 
 // findFlagSetter is findSetter for a flag, by the place of its last word.

@@ -409,8 +409,13 @@ func (e *Eval) suggestNext(d *hcl.Diagnostic) string {
 		return "Write both in the same form: two texts, or two lists."
 	case strings.Contains(d.Detail, "string required, but have list"),
 		strings.Contains(d.Detail, "string required, but have tuple"):
+		if d.Summary == "Invalid function argument" {
+			return "LIST[0] is its first element, and [for x in LIST : F(x)] calls the function for each; " +
+				"anytrue([for x in LIST : F(x)]) is true if one of them is."
+		}
+
 		return "LIST[0] is its first element, [for x in LIST : …] does it for each. In a text, write length(LIST) or " +
-			"join(\", \", LIST)."
+			"join(\"-\", LIST)."
 	case strings.Contains(d.Detail, "string required, but have map"),
 		strings.Contains(d.Detail, "string required, but have object"):
 		return "Write which of its values: MAP[\"KEY\"], or [for k, v in MAP : …] for each."

@@ -3,6 +3,7 @@ package eval
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -66,7 +67,10 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 		if _, ok := scope[used.RootName()]; !ok {
 			at := origin.Place(used.SourceRange())
 			given := strings.Join(sortedKeys(scope), ", ")
-			const format = "%s uses %q, which is not among vars (%s): add it there, or correct one of them"
+			format := "%s uses %q, which is not among vars (%s): add it there, or correct one of them"
+			if slices.Contains([]string{"var", "local", "stage", "node"}, used.RootName()) {
+				format = "%s uses %q, and a template sees only its vars (%s): write ${NAME} of one of them"
+			}
 			return cty.NilVal, fmt.Errorf(format, at, used.RootName(), given)
 		}
 	}

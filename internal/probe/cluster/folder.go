@@ -93,7 +93,7 @@ func parseConfigMapFile(path string, text []byte, namespace, name string) (Objec
 		return Object{}, &fault.Fault{
 			Code: fault.ClusterUnusable,
 			Why:  why,
-			Next: cmp.Or(next, "Write it in the format of `kubectl get configmap -o yaml`"),
+			Next: cmp.Or(next, "Write it in the format of `kubectl get configmap NAME -o yaml`"),
 		}
 	}
 
@@ -151,12 +151,15 @@ func decodeConfigMap(text []byte) (cm configMap, err error) {
 		Kind any `json:"kind"`
 	}
 	if err := yaml.Unmarshal(asJSON, &head); err != nil || head.Kind != "ConfigMap" {
-		return cm, errors.New("it is not a ConfigMap")
+		return cm, fmt.Errorf("it is not a ConfigMap: its kind is %v", cmp.Or(head.Kind, "missing"))
 	}
 
 	var at *value.PlaceError
 	if err := value.DecodeStrict(asJSON, new(configMapFile)); errors.As(err, &at) {
 		at.Line, at.Column = findYAML(text, at.Path)
+		if isText := len(at.Path) == 2 && at.Path[0] == "data"; isText && strings.HasSuffix(at.Why, " is an object") {
+			at.Next = fmt.Sprintf("Write a text: `%s: |`, with its lines below, indented", at.Path[1])
+		}
 		return cm, at
 	}
 

@@ -16,7 +16,7 @@ import (
 // remedies are the commands of messages and pages that delete something. Each has the script that shows the state which
 // it heals and what it deletes: only what is this machine's.
 var remedies = []struct {
-	command string // an expression
+	command string // an expression, for FILE: COMMAND
 	proof   string // a file of the repository
 	shows   string // a part of it
 }{
@@ -32,13 +32,16 @@ var remedies = []struct {
 	{`--takeover`, "test/kube/testdata/nodes/two_machines.txtar", "node 0 run --takeover"},
 	{`--accept-missing-variables`, "cmd/prelet/testdata/nodes/variable_gone.txtar", "--accept-missing-variables"},
 	{`rollback --release`, "cmd/prelet/testdata/nodes/rollback_by_hand.txtar", "rollback --release"},
+	// An argument of a test of a site, and a command that is compared with one of prelet.
+	{`testfile/decode.go: remove %s`, "internal/insight/testfile/testfile_test.go", "reports nothing: remove facts"},
+	{`glossary.md: kubeadm reset`, "docs/glossary.md", "| `kubeadm reset` | `prelet rollback 0` restores files"},
 	{`rollback 0`, "cmd/prelet/testdata/nodes/clone.txtar", "node 0 rollback 0"},
 }
 
-// deletes matches a command that deletes.
-var deletes = regexp.MustCompile(`kubectl delete [a-z]+|\brm (-[rf]+ )?$|^rm$|` +
-	`\b(rm|remove) (-[rf]+ )?/[^\s"` + "`" + `,;:]+|\bseal --yes|--takeover|` +
-	`--accept-missing-variables|rollback --release|rollback 0`)
+// deletes matches a command that deletes or moves away, also with a path or name that the program fills in.
+var deletes = regexp.MustCompile(`kubectl [^\n;|&` + "`" + `]*\bdelete [a-z%]+|kubeadm reset|` +
+	`\brm (-\S+ )*$|^rm$|\b([Rr]m|[Rr]emove|mv) (-\S+ )*(%(\[\d\])?[qsv]|/[^\s"` + "`" + `,;:]+)|` +
+	`\bseal --yes|--takeover|--accept-missing-variables|rollback --release|rollback 0`)
 
 // onPages are commands of pages for a person that removes prelet itself, or works on a copy of the repository.
 var onPages = regexp.MustCompile(`rm (-rf?|/usr)|rm -rf (all|bin/try)`)
@@ -57,11 +60,11 @@ func TestNoRemedyDestroysOthers(t *testing.T) {
 				continue
 			}
 			count++
-			if !markUsed(used, command) {
+			if !markUsed(used, file+": "+command) {
 				t.Errorf("%s: got the command %q, want it in the list of this test, with its proof", file, command)
 			}
 			isGuarded := strings.Contains(text[max(0, at[0]-100):at[0]], "kubectl wait --for=condition=Ready=Unknown")
-			if strings.HasPrefix(command, "kubectl delete") && !isGuarded {
+			if strings.HasPrefix(command, "kubectl") && !isGuarded {
 				t.Errorf("%s: got %q alone, want it after a wait that ends only if no machine keeps the Node Ready",
 					file, command)
 			}

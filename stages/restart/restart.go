@@ -304,6 +304,10 @@ func (r *renderer) unit() *node.Unit {
 	}
 
 	unit := unitAttr.Of(r.cfg)
+	meant := unit.V // or the name that is suggested in place of it
+	if !isUnitName(meant) {
+		meant = cmp.Or(strings.TrimSuffix(strings.SplitN(meant, ".", 2)[0], "@"), "NAME") + ".service"
+	}
 	action := actionAttr.Of(r.cfg)
 	switch {
 	case unit.Null():
@@ -319,13 +323,12 @@ func (r *renderer) unit() *node.Unit {
 		return nil
 	case !unit.Set() || !action.Set():
 		return nil
-	case !isUnitName(unit.V):
-		r.Error(fault.WrongType, unit.Range, "Not a unit",
-			"%q is not the name of a service, timer or socket, such as %q.",
-			unit.V, cmp.Or(strings.TrimSuffix(strings.SplitN(unit.V, ".", 2)[0], "@"), "NAME")+".service")
-	case slices.Contains(unitfile.PreletUnits(), unit.V):
+	case slices.Contains(unitfile.PreletUnits(), meant):
 		r.Error(fault.Conflict, unit.Range, "A unit of prelet's",
-			"%s runs prelet, so prelet cannot restart it. Remove this stage.", unit.V)
+			"%s runs prelet, so prelet cannot restart it. Remove this stage.", meant)
+	case meant != unit.V:
+		r.Error(fault.WrongType, unit.Range, "Not a unit",
+			"%q is not the name of a service, timer or socket, such as %q.", unit.V, meant)
 	}
 
 	return &node.Unit{

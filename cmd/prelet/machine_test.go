@@ -68,7 +68,7 @@ type machine struct {
 	sent        map[string][]string // patches of taints, conditions, annotations and labels, in the words of kubectl
 	fails       map[string]error    // of each such patch, and of each get; why there is no serving certificate
 
-	configz []string // how /configz differs from the plan
+	configz []string     // how /configz differs from the plan
 	expired string       // what Expired returns, whatever the certificate
 	log     bytes.Buffer // journal entries, one JSON document a line
 	console []string     // lines of units on the machine's console

@@ -89,7 +89,7 @@ func readList(fsys Files, opts LoadOptions, name string) (*signedList, error) {
 	}
 	signature, err := readTrusted(fsys, path.Join(path.Dir(name), signatureFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing beside it; sign the list: ssh-keygen -Y sign -n prelet-site -f KEY %s",
+		return nil, fmt.Errorf("%s is missing next to it; sign the list: ssh-keygen -Y sign -n prelet-site -f KEY %s",
 			signatureFile, ListFile)
 	}
 	if err != nil {

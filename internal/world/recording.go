@@ -122,7 +122,7 @@ func (r *Recording) Encode(w io.Writer) error {
 	return enc.Encode(d)
 }
 
-// ErrNoFormat is the error for a document that is no recording.
+// ErrNoFormat is the error for a document without a format of recordings.
 var ErrNoFormat = errors.New("not a recording: it has no format; the facts of a machine are given with --hardware")
 
 // ErrNewer is the error for a recording of a newer prelet.

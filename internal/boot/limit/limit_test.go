@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,24 @@ func testWatchdog(t *testing.T) {
 	if d == nil || !strings.Contains(d.Summary, "64 MiB of memory") {
 		t.Errorf("what grows: got %v, want the limit of 64 MiB", d)
 	}
+}
+
+// TestGaveUp: after an evaluation that goes on behind its limit no other begins.
+func TestGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan struct{})
+		defer close(stop)
+		w := Limits{Time: time.Second, Heap: 64 << 20, Look: time.Hour, GaveUp: new(atomic.Bool)}
+		if _, d := Run(t.Context(), w, func() int { return 1 }); d != nil || w.GaveUp.Load() {
+			t.Errorf("what ends: got %v, gave up %t; want neither", d, w.GaveUp.Load())
+		}
+		if _, d := Run(t.Context(), w, func() int { <-stop; return 1 }); d == nil || !w.GaveUp.Load() {
+			t.Errorf("what never ends: got %v, gave up %t; want both", d, w.GaveUp.Load())
+		}
+		if _, d := Run(t.Context(), w, func() int { t.Error("got another evaluation, want none"); return 1 }); d == nil {
+			t.Error("the next one: got no error, want one")
+		}
+	})
 }
 
 // TestStepWithinDeadline: a step that no read limits ends with the run's deadline, or by a signal. After the deadline,

@@ -25,7 +25,7 @@ It contains no secrets, and no serial numbers, uuids or MAC addresses.
 What has the form of a secret is hidden, too: keys, tokens, passwords in URLs, Authorization headers.
 It contains host names, IP addresses, the site and ConfigMaps: read it before you send it.`,
 		Example: "  prelet bundle /tmp/node17.tar.gz\n  ssh root@node17 prelet bundle - > node17.tar.gz",
-		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
+		RunE: finishOnSignal(func(ctx context.Context, args []string) error {
 			isStdout := args[0] == "-"
 			a.printed = isStdout // a failure has no document there
 			missing, err := looking.Bundle(ctx, a.env(), looking.BundleOptions{

@@ -96,7 +96,12 @@ type runner func(ctx context.Context, args []string) error
 
 // stopOnSignal runs a command with a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays
 // ignored.
-func stopOnSignal(run runner) func(*cobra.Command, []string) error {
+func stopOnSignal(run runner) func(*cobra.Command, []string) error { return watchSignals(run, false) }
+
+// finishOnSignal is stopOnSignal for a command that writes: it ends after what it has begun.
+func finishOnSignal(run runner) func(*cobra.Command, []string) error { return watchSignals(run, true) }
+
+func watchSignals(run runner, writes bool) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ends := []os.Signal{syscall.SIGTERM, os.Interrupt}
 		if !signal.Ignored(syscall.SIGHUP) {
@@ -108,6 +113,8 @@ func stopOnSignal(run runner) func(*cobra.Command, []string) error {
 		watch := waits.Watch{
 			Print: func(line string) { fmt.Fprintln(c.ErrOrStderr(), "prelet:", line) },
 			Exit:  os.Exit,
+
+			Writes: writes,
 		}
 		defer watch.Start(ctx)()
 
@@ -115,10 +122,10 @@ func stopOnSignal(run runner) func(*cobra.Command, []string) error {
 	}
 }
 
-// stopWriteOnSignal is stopOnSignal for a command that writes the node's files. It ignores SIGPIPE: a closed pager must
+// stopWriteOnSignal is finishOnSignal for a command that writes the node's files. It ignores SIGPIPE: a closed pager must
 // not stop a commit.
 func stopWriteOnSignal(run runner) func(*cobra.Command, []string) error {
-	return stopOnSignal(func(ctx context.Context, args []string) error {
+	return finishOnSignal(func(ctx context.Context, args []string) error {
 		signal.Ignore(syscall.SIGPIPE)
 		return run(ctx, args)
 	})

@@ -30,7 +30,7 @@ Without a generation it checks nothing.
 
 Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 		Example: "  prelet verify\n  prelet verify -o json",
-		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
+		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
 			found, err := booting.Verify(ctx, a.env())
 			switch {
 			case err != nil:

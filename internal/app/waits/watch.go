@@ -13,12 +13,13 @@ import (
 // was stopped may take to end.
 const longRead = 2 * time.Second
 
-// Watch prints what a command waits for, and ends the process of a command that was stopped and waits for a file
-// system that does not answer: nothing else can end that wait.
+// Watch prints what a command waits for. It ends the process of a command that was stopped and goes on, if it waits for
+// a file system that does not answer, because nothing else can end that wait, or if it only reads.
 type Watch struct {
 	Waiting func(atLeast time.Duration) []string // nodefile.Waiting; nil: that
 	Print   func(line string)
 	Exit    func(status int)
+	Writes  bool // what the command has begun must not be left half done
 }
 
 // Start begins to watch, until stop is called.
@@ -71,10 +72,16 @@ func (w Watch) watch(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// endStopped ends the process if it waits for a file, and otherwise says once why it goes on.
+// endStopped ends the process if it waits for a file, or only reads, and otherwise says once why it goes on.
 func (w Watch) endStopped(said map[string]bool) (hasEnded bool) {
 	if paths := w.Waiting(0); len(paths) > 0 {
 		w.Print(fmt.Sprintf("stopped by a signal while it waited for %s, whose file system does not answer", paths[0]))
+		w.Exit(fault.Interrupted.Exit())
+
+		return true
+	}
+	if !w.Writes {
+		w.Print("stopped by a signal")
 		w.Exit(fault.Interrupted.Exit())
 
 		return true

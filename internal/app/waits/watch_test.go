@@ -16,11 +16,13 @@ func TestWatch(t *testing.T) {
 		name    string
 		path    string // what it waits for
 		want    string // in its output
+		writes  bool
 		exits   bool
 		isEnded bool // it ends by itself, a second after the signal
 	}{
 		{name: "hangs", path: "/mnt/dead", want: "waiting for /mnt/dead: its file system does not answer", exits: true},
-		{name: "changes the node", want: "it ends after what it has begun"},
+		{name: "reads", want: "stopped by a signal", exits: true},
+		{name: "changes the node", writes: true, want: "it ends after what it has begun"},
 		{name: "ends by itself", isEnded: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -36,8 +38,10 @@ func TestWatch(t *testing.T) {
 
 						return []string{c.path}
 					},
-					Print: func(line string) { out = append(out, line) },
-					Exit:  func(s int) { status, exited = s, time.Now() },
+					Print:  func(line string) { out = append(out, line) },
+					Writes: c.writes,
+
+					Exit: func(s int) { status, exited = s, time.Now() },
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				stop := w.Start(ctx)

@@ -25,6 +25,16 @@ stage "write" "kubelet" {
 }
 `
 
+// hangingJoin is a file that import reads, before the patches that it is given.
+const hangingJoin = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: JoinConfiguration
+discovery:
+  bootstrapToken:
+    apiServerEndpoint: 10.0.0.1:6443
+    token: abcdef.0123456789abcdef
+    caCertHashes: ["sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]
+`
+
 // TestNoCommandHangs runs each command on a node of which one folder never answers: by itself it ends within its
 // bound, and after SIGTERM it ends at once. What waited says for which path.
 func TestNoCommandHangs(t *testing.T) {
@@ -33,13 +43,13 @@ func TestNoCommandHangs(t *testing.T) {
 	m := newMachine(t)
 	m.site = strings.Replace(m.site, "stage \"write\" \"kubelet\" {}\n", hangingSite, 1)
 	m.put("/etc/prelet/site.hcl", m.site)
-	m.put("/mnt/data/.keep", "")
+	for _, folder := range []string{"/mnt/data", "/opt/bin", namedFolder} {
+		m.put(folder+"/.keep", "")
+	}
 	m.mustBeGood(m.boot())
 
-	paths := []string{"/var/lib/prelet", "/etc/prelet", "/etc/extra", "/mnt/data", "/etc/kubernetes"}
-	commands := []string{
-		"plan", "status", "history", "doctor", "detectors list", "run", "record out.prelet", "bundle out.tar.gz",
-		"validate", "plan --config HANGING", "validate HANGING", "plan --hardware HANGING",
+	paths := []string{
+		"/var/lib/prelet", "/etc/prelet", "/etc/extra", "/mnt/data", "/etc/kubernetes", "/opt/bin", namedFolder,
 	}
 	hanging := map[string]string{} // by the place, a root in which it does not answer
 	for _, path := range paths {
@@ -50,11 +60,17 @@ func TestNoCommandHangs(t *testing.T) {
 	}
 
 	var all sync.WaitGroup
-	waited := make(chan string, 2*len(paths)*len(commands))
+	waited := make(chan string, 2*len(paths)*len(namingCommands()))
+	cases := 0
 	free := make(chan struct{}, 24)
 	for path, root := range hanging {
+		commands := plainCommands()
+		if path == namedFolder {
+			commands = namingCommands()
+		}
 		for _, command := range commands {
 			for _, isStopped := range []bool{false, true} {
+				cases++
 				h := hangingCase{t, m.creds, root, path, command, isStopped, t.TempDir()}
 				all.Go(func() {
 					free <- struct{}{}
@@ -78,7 +94,36 @@ func TestNoCommandHangs(t *testing.T) {
 			t.Errorf("%s: got no command that waits for it, want some", path)
 		}
 	}
-	t.Logf("%d cases, %d of them waited", 2*len(paths)*len(commands), len(of))
+	t.Logf("%d cases, %d of them waited", cases, len(of))
+}
+
+// plainCommands are the commands that read a node by themselves.
+func plainCommands() []string {
+	return []string{
+		"plan --root ROOT", "status --root ROOT", "history --root ROOT", "doctor --root ROOT", "run --root ROOT",
+		"detectors list --root ROOT", "record out.prelet --root ROOT", "bundle out.tar.gz --root ROOT",
+		"validate",
+	}
+}
+
+// namedFolder is on no path that a command reads by itself.
+const namedFolder = "/mnt/named"
+
+// namingCommands are the commands that name a path, each with every flag and argument that is one.
+func namingCommands() []string {
+	return []string{
+		"plan --root ROOT --config HANGING", "plan --hardware HANGING", "plan --hardware HANGING/x",
+		"plan --root ROOT --kubelet HANGING/kubelet", "plan --root ROOT --kubelet HANGING",
+		"plan --root ROOT --objects HANGING", "plan --root ROOT --var-file HANGING/x", "plan --root HANGING",
+		"plan --from HANGING", "plan --from HANGING/x.prelet", "plan --from HANGING/x.tar.gz",
+		"upgrade --to 1.36 --from HANGING", "upgrade --root ROOT --kubelet HANGING/kubelet",
+		"explain --from HANGING node", "validate HANGING", "validate HANGING/x.hcl", "seal --root HANGING",
+		"fmt HANGING", "fmt HANGING/x.hcl", "test HANGING", "test HANGING/x.prelettest.hcl",
+		"import HANGING --out new", "import HANGING/x --out new", "import x --out HANGING/new",
+		"import kubeadm.yaml --out new --patches HANGING/patches",
+		"detectors check HANGING/x", "detectors lock HANGING/x", "fleet merge out HANGING",
+		"eval 1 --root HANGING", "report --html page --from HANGING", "plan --root ROOT --against HANGING",
+	}
 }
 
 // hangingCase is a command on a node on which a folder never answers.
@@ -95,10 +140,8 @@ type hangingCase struct {
 // run runs the case, and reports whether the command waited.
 func (h hangingCase) run() (hasWaited bool) {
 	at := h.root + h.path
-	args := strings.Fields(strings.ReplaceAll(h.command, "HANGING", at))
-	if args[0] != "validate" {
-		args = append(args, "--root", h.root)
-	}
+	args := strings.Fields(strings.NewReplacer("HANGING", at, "ROOT", h.root).Replace(h.command))
+	must(h.t, os.WriteFile(filepath.Join(h.folder, "kubeadm.yaml"), []byte(hangingJoin), 0o644))
 	c := exec.Command("prelet", args...)
 	c.Dir = h.folder
 	c.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+h.creds)

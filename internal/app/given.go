@@ -226,11 +226,12 @@ func (w *Where) openKubelets() error {
 
 	w.Binaries = map[string]*kubeletbin.Binary{}
 	for _, file := range w.Kubelets {
-		b := kubeletbin.At(file)
+		b, err := kubeletbin.At(file)
+		if err != nil {
+			return userfile.Failure("--kubelet ", file, "no such program", err)
+		}
 		version, err := b.Version(context.Background(), true)
 		switch {
-		case err == nil && version == "":
-			err = errors.New("no such program")
 		case errors.Is(err, kubeletbin.ErrNoVersion) && !w.TakesKubelets:
 			version, err = "v", nil // that of the node stays
 		}
@@ -269,22 +270,20 @@ func CheckFolder(flag, path string) error {
 
 	st, err := nodefile.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return fault.Usage.Errorf("%s %s: permission denied", flag, path)
-	case err == nil && !st.IsDir() && !isHardware:
+	case err != nil:
+		return userfile.Failure(flag+" ", path, missing, err)
+	case !st.IsDir() && !isHardware:
 		next := "mount an image, and name the folder"
 		if flag == "--objects" {
 			next = "name the folder that has ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap"
 		}
 		return fault.Usage.Errorf("%s %s: this is a file: %s", flag, path, next)
-	case err != nil:
-		return fault.Usage.Errorf("%s %s: %s", flag, path, missing)
 	case st.IsDir() && isHardware:
 		if _, err := nodefile.Stat(filepath.Join(path, "sys")); err != nil {
 			return fault.Usage.Errorf("--hardware %s: this is not a recorded machine: it has no folder sys", path)
 		}
 	case isHardware:
-		switch kind := filekind.OfFile(path); kind {
+		switch kind := userfile.Kind(path); kind {
 		case "":
 		case filekind.Recording:
 			return fault.Usage.Errorf("--hardware %[1]s: this is %[2]s: use --from %[1]s", path, kind)
@@ -383,7 +382,7 @@ func ReadRecording(path string) (*world.Recording, error) {
 	case os.IsNotExist(err):
 		return nil, fault.RecordingInvalid.Errorf("--from %s: no such recording%s", path, nodefile.SuggestBeside(path))
 	case err != nil:
-		if kind := filekind.OfFile(path); kind != "" && kind != filekind.Recording && kind != filekind.Compressed {
+		if kind := userfile.Kind(path); kind != "" && kind != filekind.Recording && kind != filekind.Compressed {
 			err = fmt.Errorf("it is %s, and not a recording, which `prelet record` makes", kind)
 		}
 		return nil, fault.RecordingInvalid.Errorf("--from %s: %s", path, err)

@@ -55,7 +55,7 @@ func IsRecording(name string) bool {
 	return strings.HasSuffix(name, ".prelet") || strings.HasSuffix(name, ".prelet.gz")
 }
 
-// OfFile is Of for a file: "" if it cannot be read.
+// OfFile is Of for a file: "" if it cannot be read. On a node, userfile.Kind is it with a bound.
 func OfFile(name string) string {
 	st, err := os.Stat(name)
 	if err != nil || !st.Mode().IsRegular() { // a pipe would be waited for
@@ -68,11 +68,17 @@ func OfFile(name string) string {
 	defer f.Close()
 	text := make([]byte, head)
 	n, _ := f.Read(text) // of an empty file: io.EOF
-	if n > 0 && IsRecording(name) {
+
+	return OfNamed(name, text[:n])
+}
+
+// OfNamed is Of for the beginning of a file, of which the name may say more.
+func OfNamed(name string, text []byte) string {
+	if len(text) > 0 && IsRecording(name) {
 		return Recording
 	}
 
-	return Of(text[:n])
+	return Of(text)
 }
 
 var (

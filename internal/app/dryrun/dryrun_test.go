@@ -40,7 +40,10 @@ func TestAnswer(t *testing.T) {
 			if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			binary := kubeletbin.At(program)
+			binary, err := kubeletbin.At(program)
+			if err != nil {
+				t.Fatal(err)
+			}
 			a := Asker{
 				Binary: func() *kubeletbin.Binary { return binary },
 				Redact: func(s string) string { return strings.ReplaceAll(s, secret, "(hidden)") },
@@ -70,7 +73,10 @@ func TestAnswerBroken(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	binary := kubeletbin.At(program)
+	binary, err := kubeletbin.At(program)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		asker *Asker
 		want  fault.Code

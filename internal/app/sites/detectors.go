@@ -231,7 +231,10 @@ func CheckDetector(
 	stdout, stderr io.Writer,
 ) (KitResult, error) {
 	st, err := nodefile.Stat(o.Command[0])
-	if err != nil || !st.Mode().IsRegular() {
+	if err != nil {
+		return KitResult{}, userfile.Failure("", o.Command[0], "no such file: name the detector's program by its path", err)
+	}
+	if !st.Mode().IsRegular() {
 		return KitResult{}, fault.Usage.Errorf(
 			"%s is not a file: name the detector's program by its path",
 			o.Command[0],

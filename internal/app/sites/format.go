@@ -99,17 +99,24 @@ func listSiteFiles(paths []string) ([]string, error) {
 	for _, p := range paths {
 		st, err := nodefile.Stat(p)
 		if err != nil {
-			return nil, fault.Usage.Errorf("%s: no such file or folder%s", p, nodefile.SuggestBeside(p))
+			return nil, userfile.Failure("", p, "no such file or folder", err)
 		}
 		if !st.IsDir() {
 			files = append(files, p)
 			continue
 		}
 
-		for _, pattern := range []string{"*.hcl", "*.prelet.vars"} {
-			matches, _ := filepath.Glob(filepath.Join(p, pattern)) // the only error is a bad pattern
-			isHidden := func(name string) bool { return strings.HasPrefix(filepath.Base(name), ".") }
-			files = append(files, slices.DeleteFunc(matches, isHidden)...)
+		entries, err := nodefile.ReadDir(p)
+		if err != nil {
+			return nil, userfile.Failure("", p, "no such folder", err)
+		}
+		for _, suffix := range []string{".hcl", ".prelet.vars"} {
+			for _, entry := range entries {
+				name := entry.Name()
+				if strings.HasSuffix(name, suffix) && !strings.HasPrefix(name, ".") {
+					files = append(files, filepath.Join(p, name))
+				}
+			}
 		}
 		files = append(files, testsIn(filepath.Join(p, lang.TestFolder))...)
 	}

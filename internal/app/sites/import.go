@@ -3,9 +3,7 @@ package sites
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 
@@ -44,9 +42,9 @@ func Import(e *app.Env, o ImportOptions) (Imported, error) {
 		return Imported{}, err
 	}
 
-	src, err := readImported(o.File)
+	src, err := userfile.ReadInput(o.File, lang.MaxBytes)
 	if err != nil {
-		return Imported{}, err
+		return Imported{}, fault.Usage.Errorf("%s: %s", o.File, nodefile.Reason(err))
 	}
 	if len(o.Hashes) == 0 && importer.IsInitConfig(src) {
 		return Imported{}, fault.Usage.Errorf("--ca-cert-hash is missing: the pin of the cluster's CA.\n%s",
@@ -108,33 +106,38 @@ func checkNewFolder(dir string) error {
 	return nil
 }
 
-// readImported reads one byte more than the importer takes, so that the importer can report that the file is too large.
-func readImported(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// readPatches returns the files of a folder and of those below it, as kubeadm finds them.
+func readPatches(dir string) ([]importer.PatchFile, error) {
+	names, err := nodefile.Within(dir, func() ([]string, error) { return listPatches(dir) })
 	if err != nil {
-		return nil, fault.Usage.Errorf("%s", err)
+		return nil, err
 	}
-	defer f.Close()
 
-	b, err := io.ReadAll(io.LimitReader(f, lang.MaxBytes+1))
-	if err != nil {
-		return nil, fault.Usage.Errorf("%s", err)
+	files := make([]importer.PatchFile, 0, len(names))
+	for _, name := range names {
+		text, err := userfile.Read(name, lang.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, importer.PatchFile{Name: name, Text: text})
 	}
-	return b, nil
+
+	return files, nil
 }
 
-// readPatches returns the files of a folder and of those below it, as kubeadm finds them.
-func readPatches(dir string) (files []importer.PatchFile, err error) {
+// listPatches returns the names of the files, in the order of their folders.
+func listPatches(dir string) (names []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		switch {
+		case err != nil || d.IsDir():
 			return err
-		}
-		if len(files) == maxPatches {
+		case len(names) == maxPatches:
 			return fmt.Errorf("%s has more than %d files", dir, maxPatches)
 		}
-		text, err := readImported(path)
-		files = append(files, importer.PatchFile{Name: path, Text: text})
-		return err
+		names = append(names, path)
+
+		return nil
 	})
-	return files, err
+
+	return names, err
 }

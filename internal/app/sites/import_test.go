@@ -47,7 +47,7 @@ func TestImport(t *testing.T) {
 			fault.CannotWrite, "--out ", false,
 		},
 		{"no init-config", func(o *ImportOptions) { o.File = in("none") }, fault.Usage, "none", false},
-		{"a folder for the init-config", func(o *ImportOptions) { o.File = dir }, fault.Usage, "directory", false},
+		{"a folder for the init-config", func(o *ImportOptions) { o.File = dir }, fault.Usage, "it is a folder", false},
 		{name: "an empty file", change: func(o *ImportOptions) {
 			o.File = in("file")
 			o.Hashes = nil

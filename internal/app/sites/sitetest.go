@@ -159,7 +159,7 @@ func listTestFiles(paths []string) ([]string, error) {
 	for _, path := range paths {
 		st, err := nodefile.Stat(path)
 		if err != nil {
-			return nil, fault.Usage.Errorf("%s: no such file or folder%s", path, nodefile.SuggestBeside(path))
+			return nil, userfile.Failure("", path, "no such file or folder", err)
 		}
 		if !st.IsDir() {
 			if !lang.IsTestFile(path) {

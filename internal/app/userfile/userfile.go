@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/filekind"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -20,16 +21,34 @@ import (
 // ErrNotRegular is the error of a path that is not a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
+// Failure returns the failure of a path that a user named, which label is in front of, for the error of a read of it.
+// missing is what to say if it does not exist, as in "no such folder".
+func Failure(label, path, missing string, err error) *fault.Fault {
+	f := nodefile.Failure(label+path, err)
+	switch f.Code {
+	case fault.NoAnswer:
+		f.Summary, f.Why = f.Why, ""
+
+		return f
+	case fault.Absent:
+		missing += nodefile.SuggestBeside(path)
+	default:
+		missing = nodefile.Reason(err)
+	}
+
+	return &fault.Fault{Code: fault.Usage, Summary: label + path + ": " + missing}
+}
+
 // Open opens a regular file for reading, and nothing else: opening a pipe would wait for its writer, and reading
-// a file of /proc, such as kmsg, for what comes next.
-func Open(path string) (*os.File, error) {
+// a file of /proc, such as kmsg, for what comes next. Each read of it ends within nodefile.Patience.
+func Open(path string) (io.ReadCloser, error) {
 	look, err := nodefile.Find(path, nodefile.FollowAll) // the user who typed the path may use links
 	if err != nil {
 		return nil, err
 	}
 	defer look.Close()
 	if !look.Mode().IsRegular() {
-		return nil, ErrNotRegular
+		return nil, fmt.Errorf("it is a %s, %w", nodefile.KindOf(look.Mode()), ErrNotRegular)
 	}
 
 	f, err := look.Open()
@@ -42,7 +61,37 @@ func Open(path string) (*os.File, error) {
 		return nil, ErrNotRegular
 	}
 
-	return f, nil
+	return boundedFile{f}, nil
+}
+
+// boundedFile is a file of which each read is bounded.
+type boundedFile struct{ f *os.File }
+
+func (b boundedFile) Close() error { return b.f.Close() }
+
+// Read reads into a buffer of its own: a read that is given up may end later.
+func (b boundedFile) Read(to []byte) (int, error) {
+	text, err := nodefile.Within(b.f.Name(), func() ([]byte, error) {
+		buffer := make([]byte, len(to))
+		n, err := b.f.Read(buffer)
+
+		return buffer[:n], err
+	})
+
+	return copy(to, text), err
+}
+
+// Kind returns what a file is, with its article; "" if that is not known. It is for messages.
+func Kind(path string) string {
+	f, err := Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const head = 4096
+	text, _ := io.ReadAll(io.LimitReader(f, head))
+
+	return filekind.OfNamed(path, text)
 }
 
 // MaxBytes bounds a file that a user gives as input, such as a --var-file, in bytes.

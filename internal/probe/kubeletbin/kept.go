@@ -2,6 +2,7 @@ package kubeletbin
 
 import (
 	"encoding/json"
+	"errors"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -53,8 +54,8 @@ func Find(root, cache string, command []string) *Binary {
 		if !ok {
 			continue
 		}
-		now, ok := describe(file, p)
-		if !ok {
+		now, err := describe(file, p)
+		if err != nil {
 			continue
 		}
 
@@ -69,15 +70,18 @@ func Find(root, cache string, command []string) *Binary {
 	return nil
 }
 
-// At returns the binary at a path of this machine; nil if there is no program. It is not looked up in a cache.
-func At(name string) *Binary {
+// At returns the binary at a path of this machine. It is not looked up in a cache.
+func At(name string) (*Binary, error) {
 	file, err := filepath.Abs(name) // it is started in another folder
-	now, ok := describe(file, name)
-	if err != nil || !ok {
-		return nil
+	if err != nil {
+		return nil, err
+	}
+	now, err := describe(file, name)
+	if err != nil {
+		return nil, err
 	}
 
-	return &Binary{file: file, now: now}
+	return &Binary{file: file, now: now}, nil
 }
 
 // locate returns the file of a path below a root. A link there leads to another file below it; it is not ok if there is
@@ -119,14 +123,22 @@ func readKept(cache string, now nodefile.Identity) *VersionCache {
 }
 
 // describe describes an executable file, which has a path below the root. It follows links.
-func describe(file, path string) (nodefile.Identity, bool) {
-	var st unix.Stat_t
-	err := unix.Stat(file, &st)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o111 == 0 {
-		return nodefile.Identity{}, false
+func describe(file, path string) (nodefile.Identity, error) {
+	st, err := nodefile.Within(file, func() (st unix.Stat_t, err error) {
+		err = unix.Stat(file, &st)
+
+		return st, err
+	})
+	switch {
+	case err != nil:
+		return nodefile.Identity{}, err
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nodefile.Identity{}, errors.New("not a program: it is not a regular file")
+	case st.Mode&0o111 == 0:
+		return nodefile.Identity{}, errors.New("not a program: it is not executable")
 	}
 
-	return nodefile.Identify(path, &st), true
+	return nodefile.Identify(path, &st), nil
 }
 
 // Accepted returns the digest of the words and files in place, if this file accepts them; "" for none.
@@ -152,7 +164,7 @@ func (b *Binary) Keep(version string, accepts *world.AcceptsAns) (VersionCache, 
 
 // IsReplaced reports whether the file is another one than at Find.
 func (b *Binary) IsReplaced() bool {
-	now, ok := describe(b.file, b.now.Path)
+	now, err := describe(b.file, b.now.Path)
 
-	return !ok || now != b.now
+	return err != nil || now != b.now
 }

@@ -8,9 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 )
 
 // binaries are kubelets below a root, scripts that note that they were started.
@@ -227,21 +231,37 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 	}
 }
 
+// TestNoAnswer: the search for a program ends if its file system does not answer, and says so for a named one.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	hanging := filepath.Join(hangfs.Mount(t), "kubelet")
+	var all sync.WaitGroup
+	all.Go(func() { Find("", "", []string{hanging}) })
+	all.Go(func() {
+		if _, err := At(hanging); !errors.As(err, new(*nodefile.NoAnswerError)) {
+			t.Errorf("At %s: got %v, want the error of a file system that does not answer", hanging, err)
+		}
+	})
+	all.Wait()
+}
+
 // What a program prints is bounded, and one that hangs is given up.
 func TestRun(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "kubelet")
 	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo " +
 		"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
 	writeProgram(t, p, script)
-	if out, err := At(p).run(t.Context(), "--version"); err != nil || out != "Kubernetes v1.2.3\n" {
+	program, err := At(p)
+	must(t, err)
+	if out, err := program.run(t.Context(), "--version"); err != nil || out != "Kubernetes v1.2.3\n" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if _, err := At(p).run(t.Context(), "--fail"); err == nil {
+	if _, err := program.run(t.Context(), "--fail"); err == nil {
 		t.Error("a program that fails")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := At(p).run(ctx, "--flood"); err == nil {
+	if _, err := program.run(ctx, "--flood"); err == nil {
 		t.Error("a program that does not end")
 	}
 	l := limited{most: 5}

@@ -140,7 +140,23 @@ func TestInheritedFlags(t *testing.T) {
 		{name: "a unit whose variables systemd does not replace", own: "--v=2",
 			world: unit(`{"words":["/usr/bin/kubelet","--max-pods=20","$KUBELET_EXTRA_ARGS"],"literal":true,"at":"/etc/systemd/system/kubelet.service:5","files":["/etc/default/kubelet"]}`),
 			want: "exit 10\n\"$KUBELET_EXTRA_ARGS\" is not a flag\nset by /etc/systemd/system/kubelet.service:5\n--max-pods=20 of " +
-				"/etc/systemd/system/kubelet.service:5\nwarning conflict\nThe kubelet does not get these flags"},
+				"/etc/systemd/system/kubelet.service:5\nwarning conflict\nThe kubelet does not get these flags\n" +
+				"/etc/systemd/system/kubelet.service:5: the colon before the program keeps systemd from replacing variables" +
+				". Remove the colon.\n!Write what"},
+		{name: "a colon, and no variable", own: "--v=2",
+			world: unit(`{"words":["/usr/bin/kubelet"],"literal":true,"at":"/etc/systemd/system/kubelet.service:5"}`),
+			want:  "exit 0\nwarning conflict\nkubelet.service:5: the colon\nRemove the colon, and add $KUBELET_EXTRA_ARGS\n!none"},
+		{name: "a unit without variables", own: "--v=2",
+			world: unit(`{"words":["/usr/bin/kubelet"],"at":"/etc/systemd/system/kubelet.service:5"}`),
+			want:  "exit 0\nwarning conflict\nAdd $KUBELET_EXTRA_ARGS to /etc/systemd/system/kubelet.service:5\n!none"},
+		{name: "a unit without files", own: "--v=2",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"at":"/etc/systemd/system/kubelet.service:5"}`),
+			want:  "exit 0\nwarning conflict\nAdd EnvironmentFile=-/etc/default/kubelet to it\n!none"},
+		{name: "a folder of drop-ins that does not exist", world: unit(`{"words":["/usr/bin/kubelet","--config-dir=/nosuch"],`+
+			`"at":"/etc/systemd/system/kubelet.service.d/9.conf:3","files":["/etc/default/kubelet"]}`) +
+			`drop-ins => {"value":{"paths":[],"unlisted":"there is no folder /nosuch"}}` + "\n",
+			want: "exit 10\nThe kubelet would not start with --config-dir\nset by /etc/systemd/system/kubelet.service.d/9.conf:3\n" +
+				"Create the folder, or remove the flag\n!Fix the file"},
 		{name: "a refused flag in a drop-in of the unit, and in a variable of one",
 			world: unit(`{"words":["/usr/bin/kubelet","--network-plugin=cni","$MORE","$KUBELET_EXTRA_ARGS"],"vars":{"MORE":"--no-such"},` +
 				`"at":"/etc/systemd/system/kubelet.service.d/9.conf:3","vars_at":{"MORE":"/etc/systemd/system/kubelet.service.d/8.conf:2"},"files":["/etc/default/kubelet"]}`),

@@ -107,6 +107,8 @@ func (e *Environment) Expand(words []string) (out []Word) {
 	for _, word := range words {
 		name, isBare := strings.CutPrefix(word, "$")
 		switch v := e.find(name); {
+		case e.isLiteral && strings.Contains(word, "$"):
+			out = append(out, Word{Text: word, From: e.place + ": " + WhyLiteral})
 		case e.isLiteral:
 			out = append(out, Word{Text: word, From: e.place})
 		case !isBare || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "{"):
@@ -125,6 +127,9 @@ func (e *Environment) Expand(words []string) (out []Word) {
 
 	return out
 }
+
+// WhyLiteral is why a command line has variables that are not replaced.
+const WhyLiteral = "the colon before the program keeps systemd from replacing variables"
 
 // atStart begins a specifier that has its value when the unit starts (package systemd, AtStart).
 const atStart = "${%"

@@ -283,18 +283,31 @@ func (r *renderer) warnNotPassed(b schema.Body, n node.Node) {
 	}
 
 	at, what, uses := flagsVariable.Of(b).Range, "$"+flagsVariable.Of(b).V, []string(nil)
+	line := cmp.Or(r.in.Start.At, "ExecStart=")
+	next := "Add " + what + " to " + line
 	for _, w := range r.in.Start.Words {
 		if strings.HasPrefix(w, "$") {
 			uses = append(uses, w)
 		}
 	}
-	if slices.Contains(uses, what) {
+	isUsed := slices.Contains(uses, what)
+	if isUsed && !r.in.Start.Literal {
 		at, what, uses = flagsPath.Of(b).Range, flagsTarget(b, r.in), r.in.Start.Files
+		next = "Add EnvironmentFile=-" + what + " to it"
 	}
-	r.Warn(
-		fault.Conflict, at, "The kubelet does not get these flags and labels",
-		"Its unit does not use %s. Write what it uses: %s.", what, cmp.Or(strings.Join(uses, ", "), "none"),
-	)
+
+	why := "Its unit does not use " + what
+	switch {
+	case r.in.Start.Literal:
+		why = line + ": " + kubelet.WhyLiteral
+		next = "Remove the colon"
+		if !isUsed {
+			next += ", and add " + what
+		}
+	case len(uses) > 0:
+		next = "Write what it uses: " + strings.Join(uses, ", ")
+	}
+	r.Warn(fault.Conflict, at, "The kubelet does not get these flags and labels", "%s. %s.", why, next)
 }
 
 // dropInValue returns the value that means "none" where a drop-in cannot remove a field of config.yaml: "0" for an

@@ -23,6 +23,9 @@ const lookedFor = "it is looked for where its unit starts it, and in /usr/bin, /
 func (in *Observations) checkKubelet(r *check.Recorder) {
 	k := in.Kubelet
 	switch {
+	case k.Path == "" && k.Unread != nil:
+		r.Unread("whether there is a kubelet is not known", k.Unread.Error(), stepFor(k.Unread))
+		return
 	case k.Path == "":
 		r.Problem("no kubelet was found", lookedFor, "install it in the image")
 		return

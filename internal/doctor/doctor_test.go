@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -120,6 +121,9 @@ func TestIll(t *testing.T) {
 		says  string
 	}{
 		{"no kubelet", func(i *Observations) { i.Kubelet = image.Kubelet{} }, "kubelet", check.Problem, "no kubelet was found"},
+		{"no answer about the kubelet", func(i *Observations) {
+			i.Kubelet = image.Kubelet{Unread: &nodefile.NoAnswerError{}}
+		}, "kubelet", check.Unread, "is not known"},
 		{"a kubelet that says nothing", func(i *Observations) { i.Kubelet.Version = "" }, "kubelet", check.Problem, "does not report its version"},
 		{"no systemd", func(i *Observations) { i.Systemd = false }, "unit", check.Unread, "cannot be checked"},
 		{"no D-Bus", func(i *Observations) { i.Unit.Err = broken }, "unit", check.Unread, "from systemd"},

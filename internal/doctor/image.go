@@ -161,6 +161,8 @@ func stepFor(err error) string {
 		return "mount -t proc proc /proc"
 	case errors.Is(err, fs.ErrPermission):
 		return "run it as root"
+	case errors.As(err, new(*nodefile.NoAnswerError)):
+		return nodefile.NextNoAnswer
 	}
 
 	return "remove it from the image, or repair it"

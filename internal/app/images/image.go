@@ -54,6 +54,7 @@ func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, erro
 	i.in.Kubelet = image.Kubelet{
 		Path:    found.Path,
 		Version: found.Version,
+		Unread:  found.Unread,
 	}
 	i.in.Reported = found.Version
 	if w.KubeletVersion != "" {

@@ -75,7 +75,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 		return err
 	}
 	found := askKubelet(ctx, h, n.Live.StartCommand(ctx))
-	in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version}
+	in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version, Unread: found.Unread}
 	if !n.Found.HasErrors() {
 		n.IsPartial = !n.Joined()
 		n.Source = doctor.LimitSource(n.Source, n.Joined(), given)

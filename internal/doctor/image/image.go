@@ -63,6 +63,7 @@ func (l Leftover) Next() string {
 type Kubelet struct {
 	Path    string `json:"path"`    // "" for none
 	Version string `json:"version"` // "" where it is not known
+	Unread  error  `json:"-"`       // why a place where there may be one could not be looked at
 }
 
 // Unread is a file or folder that could not be examined.

@@ -41,6 +41,13 @@ func dirs() []string {
 // with which the kubelet's unit starts it, nil if they are not known. A program of another name, such as a shell, is
 // not the kubelet and must not be started.
 func Find(root, cache string, command []string) *Binary {
+	found, _ := find(root, cache, command)
+
+	return found
+}
+
+// find is Find. unread is the error of a place where there may be one, on a file system that does not answer.
+func find(root, cache string, command []string) (found *Binary, unread error) {
 	var paths []string
 	if len(command) > 0 && filepath.IsAbs(command[0]) && filepath.Base(command[0]) == "kubelet" {
 		paths = append(paths, filepath.Clean(command[0]))
@@ -50,12 +57,15 @@ func Find(root, cache string, command []string) *Binary {
 	}
 
 	for _, p := range paths {
-		file, ok := locate(root, p)
-		if !ok {
-			continue
+		file, err := locate(root, p)
+		var now nodefile.Identity
+		if err == nil {
+			now, err = describe(file, p)
 		}
-		now, err := describe(file, p)
 		if err != nil {
+			if errors.As(err, new(*nodefile.NoAnswerError)) {
+				unread = err
+			}
 			continue
 		}
 
@@ -64,10 +74,10 @@ func Find(root, cache string, command []string) *Binary {
 			now:        now,
 			kept:       readKept(cache, now),
 			isConfined: root != "",
-		}
+		}, nil
 	}
 
-	return nil
+	return nil, unread
 }
 
 // At returns the binary at a path of this machine. It is not looked up in a cache.
@@ -84,19 +94,19 @@ func At(name string) (*Binary, error) {
 	return &Binary{file: file, now: now}, nil
 }
 
-// locate returns the file of a path below a root. A link there leads to another file below it; it is not ok if there is
+// locate returns the file of a path below a root. A link there leads to another file below it; it fails if there is
 // none.
-func locate(root, p string) (file string, ok bool) {
+func locate(root, p string) (file string, err error) {
 	if root == "" {
-		return p, true
+		return p, nil
 	}
 	look, err := nodefile.Root(root).Look(p, nodefile.FollowAll)
 	if err != nil {
-		return "", false
+		return "", err
 	}
 	defer look.Close()
 
-	return filepath.Join(root, look.Path()), true
+	return filepath.Join(root, look.Path()), nil
 }
 
 // readKept reads the cache of a file. It returns nil for the cache of another file, and if other users may have

@@ -236,7 +236,11 @@ func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	hanging := filepath.Join(hangfs.Mount(t), "kubelet")
 	var all sync.WaitGroup
-	all.Go(func() { Find("", "", []string{hanging}) })
+	all.Go(func() {
+		if got := Examine(t.Context(), "", "", []string{hanging}); got.Path == "" && got.Unread == nil {
+			t.Errorf("with %s: got no kubelet without an error, want the error", hanging)
+		}
+	})
 	all.Go(func() {
 		if _, err := At(hanging); !errors.As(err, new(*nodefile.NoAnswerError)) {
 			t.Errorf("At %s: got %v, want the error of a file system that does not answer", hanging, err)

@@ -112,15 +112,16 @@ type Examined struct {
 	Path    string // "": no binary
 	Version string // "": unknown
 	Keep    []byte // the new cache; nil for none
+	Unread  error  // why a place where there may be one could not be looked at; nil: each was, or one was found
 }
 
 // Examine starts the binary even if the cache is valid, and below another root for its version only, if it is not in
 // the cache. command is that of Find.
 func Examine(ctx context.Context, root, cache string, command []string) Examined {
-	b := Find(root, cache, command)
+	b, unread := find(root, cache, command)
 	switch {
 	case b == nil:
-		return Examined{}
+		return Examined{Unread: unread}
 	case root == "":
 		return b.examine(ctx)
 	}

@@ -57,7 +57,7 @@ func setAside(all *Previous, found *origin.Collector, d *world.DamagedAns, kind,
 	why := origin.Capitalize(d.Why) + ". The kubelet loads it when it starts, and ends. "
 	if len(d.Files) == 0 || need != "" {
 		found.Warn(fault.Identity, hcl.Range{}, summary, "%s%sTo remove what is damaged: `%s`.", why, need, d.Remove)
-		found.Degrade(fault.Identity, d.Why+", so the kubelet does not start; "+d.Remove)
+		found.Degrade(fault.Identity, d.Why+", and no kubelet starts with it; remove it: "+d.Remove)
 		return all
 	}
 

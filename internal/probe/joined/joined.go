@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -290,11 +291,16 @@ type Damaged struct {
 	Path  string   // that the kubelet loads
 	Why   string   // why it cannot
 	Files []string // regular files of the kubelet's folder without which it gets a new one
+
+	isFolder bool // there is a folder in its place
 }
 
 // Command returns the command that removes it.
 func (d Damaged) Command() string {
 	words := []string{"rm"}
+	if d.isFolder {
+		words = append(words, "-r")
+	}
 	for _, file := range append([]string{d.Path}, d.Files...) {
 		if word := nodefile.QuoteWord(file); !slices.Contains(words, word) {
 			words = append(words, word)
@@ -347,7 +353,7 @@ func (n Reader) inspectPair(name string, needsBoth bool) *Damaged {
 
 // describeDamage returns the damage of a certificate with its key, which were read, or failed with a fault.
 func (n Reader) describeDamage(pair string, f *fault.Fault, cert, key nodefile.FoundText) *Damaged {
-	d := Damaged{Path: pair}
+	d := Damaged{Path: pair, isFolder: n.readMode(pair).IsDir()}
 	switch _, err := tls.X509KeyPair([]byte(cert.Text), []byte(key.Text)); { // the error may quote the key
 	case f != nil && f.Code != fault.FileUnusable && !nodefile.IsFailed(f):
 		return nil
@@ -363,7 +369,7 @@ func (n Reader) describeDamage(pair string, f *fault.Fault, cert, key nodefile.F
 
 	for _, file := range []string{cert.Path, key.Path} {
 		isOwn := path.Dir(file) == path.Dir(pair) && isKubeletCertificate(path.Base(file))
-		if isOwn && n.isRegular(file) && !slices.Contains(d.Files, file) {
+		if isOwn && n.readMode(file).IsRegular() && !slices.Contains(d.Files, file) {
 			d.Files = append(d.Files, file)
 		}
 	}
@@ -390,14 +396,14 @@ func (n Reader) Files(h Identity) []string {
 		names, _ := n.Root.Names(dir, maxNames) // none if it cannot be read
 		for _, name := range names {
 			file := path.Join(dir, name)
-			if isKubeletCertificate(name) && n.isRegular(file) {
+			if isKubeletCertificate(name) && n.readMode(file).IsRegular() {
 				files = append(files, file)
 			}
 		}
 	}
 	for _, name := range stateFiles() {
 		file := path.Join(kubeletDir, name)
-		if n.isRegular(file) {
+		if n.readMode(file).IsRegular() {
 			files = append(files, file)
 		}
 	}
@@ -409,15 +415,15 @@ func (n Reader) Files(h Identity) []string {
 // maxNames is how many names of a folder are read.
 const maxNames = 10_000
 
-// isRegular reports whether a path is a regular file. A link above it stays below the root.
-func (n Reader) isRegular(file string) bool {
+// readMode returns the mode of a path, or one of no kind. A link above it stays below the root.
+func (n Reader) readMode(file string) fs.FileMode {
 	look, err := n.Root.Look(file, nodefile.FollowAbove)
 	if err != nil {
-		return false
+		return fs.ModeIrregular
 	}
 	defer look.Close()
 
-	return look.Mode().IsRegular()
+	return look.Mode()
 }
 
 // isKubeletCertificate reports whether a name is that of a client or server certificate, rotated

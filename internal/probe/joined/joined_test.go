@@ -3,6 +3,7 @@ package joined
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,5 +81,37 @@ func TestJoined(t *testing.T) {
 				t.Errorf("what holds it: got %q, want %s among them", n.Files(n.Identity()), pem)
 			}
 		})
+	}
+}
+
+// TestRemedyOfDamagedWorks runs the command that removes what is damaged: a file, a folder, a link in a loop.
+func TestRemedyOfDamagedWorks(t *testing.T) {
+	for name, create := range map[string]func(path string) error{
+		"file":           func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
+		"folder":         func(path string) error { return os.Mkdir(path, 0o700) },
+		"link in a loop": func(path string) error { return os.Symlink(filepath.Base(path), path) },
+		"link to a folder": func(path string) error {
+			return errors.Join(os.Mkdir(path+".d", 0o700), os.Symlink(filepath.Base(path)+".d", path))
+		},
+	} {
+		root := t.TempDir()
+		pki := filepath.Join(root, "var/lib/kubelet/pki")
+		path := filepath.Join(pki, "kubelet-client-current.pem")
+		if err := errors.Join(os.MkdirAll(pki, 0o700), create(path)); err != nil {
+			t.Fatal(err)
+		}
+		find := func() *Damaged {
+			return Reader{Root: nodefile.Root(root), Now: time.Now}.FindDamaged(Identity{}, Client)
+		}
+		d := find()
+		if d == nil {
+			t.Errorf("%s: got no damage, want one", name)
+			continue
+		}
+		command := strings.ReplaceAll(d.Command(), "/var/lib", root+"/var/lib")
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
+		if err != nil || find() != nil {
+			t.Errorf("%s: %s: got %v, %s, and then %v; want nothing damaged", name, command, err, out, find())
+		}
 	}
 }

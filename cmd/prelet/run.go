@@ -254,6 +254,9 @@ func newRunResult(run booting.Ran, diags hcl.Diagnostics) runResult {
 
 // summaryAfterReason returns the summary without the reason that the messages above it have.
 func summaryAfterReason(res commit.Ended) string {
+	if res.Reason != "" && res.Summary == res.Outcome.HeldBack {
+		return "" // it follows as the reason why the kubelet may not start
+	}
 	reason := res.Reason
 	if res.Err != nil && res.Summary == res.Err.Error() {
 		reason = res.Summary

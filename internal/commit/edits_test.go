@@ -11,46 +11,75 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 	"github.com/prelet/prelet/internal/sample"
 )
 
 // Edits of managed files by others.
 var (
-	editedFiles = []string{"/etc/a", "/etc/b"}
-	edits       = []string{"none", "edited", "removed", "folder", "link", "mode", "owner", "empty", "mounted", "read-only"}
-	moments     = []string{"before the run", "between run and verdict", "after the run"}
-	sites       = []string{"one", "two", "wrong", "no-site", "unreachable", "held"}
+	editedPairs = [][2]string{{"/etc/a", "/etc/b"}, {"/etc/a", otherKubeletFile}}
+	edits       = []string{
+		"none", "edited", "removed", "folder", "fifo", "link", "mode", "owner", "empty", "mounted", "read-only",
+		"unreadable",
+	}
+	moments = []string{"before the run", "between run and verdict", "after the run"}
+	sites   = []string{"one", "two", "wrong", "no-site", "unreachable", "held"}
 )
+
+// otherKubeletFile is a file that the kubelet reads, in addition to /etc/a. It is in a folder of its own.
+const otherKubeletFile = "/etc/default/kubelet"
 
 // editCase is what happens to a joined node with a good generation: edits at a moment of a boot, and another boot.
 type editCase struct {
-	edits       [2]string // of editedFiles: the kubelet reads the first
+	files       [2]string // one of editedPairs
+	edits       [2]string
 	moment      string
 	first, last string // the sites of the two boots
 }
 
 func listEditCases() (all []editCase) {
-	for _, a := range edits {
-		for _, b := range edits {
-			for _, moment := range moments {
-				for _, first := range sites {
-					for _, last := range sites {
-						all = append(all, editCase{[2]string{a, b}, moment, first, last})
+	for _, files := range editedPairs {
+		for _, a := range edits {
+			for _, b := range edits {
+				for _, moment := range moments {
+					for _, first := range sites {
+						for _, last := range sites {
+							all = append(all, editCase{files, [2]string{a, b}, moment, first, last})
+						}
 					}
 				}
 			}
 		}
 	}
 
-	return all
+	return slices.DeleteFunc(all, func(c editCase) bool { // a folder is damaged once
+		return c.files == editedPairs[0] && c.edits == [2]string{"unreadable", "unreadable"}
+	})
 }
 
-// mayBeWhole reports whether an edit can be undone by writing the file.
-func mayBeWhole(edit string) bool { return edit != "folder" && edit != "link" && edit != "mounted" }
+// listLasting returns the files of the kubelet whose edit cannot be undone by writing the file.
+func (c editCase) listLasting() (files []string) {
+	for i, file := range c.files {
+		if file != "/etc/b" && slices.Contains([]string{"folder", "fifo", "link", "mounted"}, c.edits[i]) {
+			files = append(files, file)
+		}
+	}
+
+	return files
+}
+
+// changesKubelets reports whether an edit changes what the kubelet reads.
+func (c editCase) changesKubelets() bool {
+	isSame := func(edit string) bool { return slices.Contains([]string{"none", "mode", "owner", "read-only"}, edit) }
+
+	return !isSame(c.edits[0]) || c.files[1] != "/etc/b" && !isSame(c.edits[1])
+}
 
 func (c editCase) String() string {
-	return fmt.Sprintf("%v %s, sites %s and %s", c.edits, c.moment, c.first, c.last)
+	return fmt.Sprintf("%v %v %s, sites %s and %s", c.files, c.edits, c.moment, c.first, c.last)
 }
 
 // TestEditedFiles plays boots of a joined node while somebody edits, removes or replaces managed files at some moment. The
@@ -86,7 +115,7 @@ func TestEditedFiles(t *testing.T) {
 }
 
 func needsRoot(edit string) bool {
-	return slices.Contains([]string{"owner", "mounted", "read-only"}, edit)
+	return slices.Contains([]string{"owner", "mounted", "read-only", "unreadable"}, edit)
 }
 
 func (b *bench) edit(file, how string) {
@@ -113,8 +142,12 @@ func (b *bench) edit(file, how string) {
 		must(b.t, os.WriteFile(path, []byte("by hand"), 0o644))
 	case "empty":
 		must(b.t, os.WriteFile(path, nil, 0o600))
+	case "unreadable":
+		hangfs.SpoilFile(b.t, path)
 	case "folder":
 		must(b.t, os.Mkdir(path, 0o755))
+	case "fifo":
+		must(b.t, unix.Mkfifo(path, 0o644))
 	case "link":
 		must(b.t, os.Symlink("/nowhere", path))
 	case "mode":
@@ -138,10 +171,11 @@ func (b *bench) mount(file, over string, flags uintptr) {
 
 func (b *bench) playEdits(c editCase) {
 	b.t.Helper()
-	b.do(b.t.Context(), complete("one"))
+	must(b.t, os.Mkdir(b.dir+filepath.Dir(otherKubeletFile), 0o755))
+	b.do(b.t.Context(), ofTwoFiles("one"))
 
 	apply := func() {
-		for i, file := range editedFiles {
+		for i, file := range c.files {
 			b.edit(file, c.edits[i])
 		}
 	}
@@ -162,6 +196,18 @@ func (b *bench) playEdits(c editCase) {
 	b.bootOn(c, c.last)
 }
 
+// ofTwoFiles is planOf with two files that the kubelet reads.
+func ofTwoFiles(name string) *boot.Plan {
+	p := planOf(name)
+	if p.Complete {
+		f := p.Node.Files[0]
+		f.Path, f.Purpose = otherKubeletFile, "kubelet-flags"
+		p.Node.Files = append(p.Node.Files, f)
+	}
+
+	return p
+}
+
 // reboot is the next boot, before prelet. The kubelet waits at the gate.
 func (b *bench) reboot() {
 	b.boot += "+"
@@ -175,21 +221,26 @@ func (b *bench) reboot() {
 // bootOn is a run of a boot, which waits for its verdict, with its checks.
 func (b *bench) bootOn(c editCase, site string) {
 	b.t.Helper()
-	p := planOf(site)
+	p := ofTwoFiles(site)
 	if site == "held" {
-		p = complete("two")
+		p = ofTwoFiles("two")
 		b.open(true)
 		must(b.t, b.Store.Hold(PlanID(p), "it failed"))
 	}
-	before, hadFile := b.readKubelet()
+	before := b.readKubelet()
 	res, status := b.do(b.t.Context(), p)
 	_, isOpen, err := b.Machine.Gate.State()
 	must(b.t, err)
 
 	isHeld := site == "held" || c.first == "held"
-	isKubelets := !slices.Contains([]string{"none", "mode", "owner", "read-only"}, c.edits[0])
-	if !isOpen && mayBeWhole(c.edits[0]) {
-		b.t.Errorf("site %s: got a shut gate (%s); want it open, because /etc/a can be written", site, b.Machine.Gate.Reason())
+	lasting := c.listLasting()
+	if !isOpen && len(lasting) == 0 {
+		b.t.Errorf("site %s: got a shut gate (%s); want it open, because the kubelet's files can be written",
+			site, b.Machine.Gate.Reason())
+	}
+	isNamed := func(file string) bool { return strings.Contains(status.Summary, file) }
+	if !isOpen && len(lasting) > 0 && !slices.ContainsFunc(lasting, isNamed) {
+		b.t.Errorf("site %s: got a shut gate and the summary %q; want one of %v in it", site, status.Summary, lasting)
 	}
 	if res.Outcome.Verdict == "bad" || res.Outcome.From != 0 || !isHeld && status.Held != nil {
 		b.t.Errorf("site %s: got verdict %s, from %d, held %+v; want none of it for an edit of a file",
@@ -199,18 +250,25 @@ func (b *bench) bootOn(c editCase, site string) {
 		b.t.Errorf("site %s: got code %s; want none about the kubelet", site, res.Code)
 	}
 
-	text, ok := b.readKubelet()
-	isChanged := c.moment == moments[1] && isKubelets // while the kubelet runs
-	if isOpen && !isChanged && (!ok || !strings.Contains("one two", text) || text == "") {
-		b.t.Errorf("site %s: the gate is open on /etc/a with %q (before: %q, %t); want the content of a generation",
-			site, text, before, hadFile)
+	now := b.readKubelet()
+	isChanged := c.moment == moments[1] && c.changesKubelets() // while the kubelet runs
+	if isOpen && !isChanged && (now[0] != now[1] || !slices.Contains([]string{"one", "two"}, now[0])) {
+		b.t.Errorf("site %s: the gate is open on files of the kubelet with %q (before: %q); "+
+			"want the contents of one generation", site, now, before)
 	}
 }
 
-func (b *bench) readKubelet() (text string, ok bool) {
-	content, err := os.ReadFile(filepath.Join(b.dir, "/etc/a"))
+// readKubelet returns the contents of the files that the kubelet reads.
+func (b *bench) readKubelet() (contents [2]string) {
+	for i, file := range editedPairs[1] {
+		content, err := nodefile.ReadFile(filepath.Join(b.dir, file), nodefile.Max)
+		contents[i] = string(content)
+		if err != nil {
+			contents[i] = err.Error()
+		}
+	}
 
-	return string(content), err == nil
+	return contents
 }
 
 // newBenchIn is newBench in a folder, which is in memory if that is possible.
@@ -224,4 +282,4 @@ func newBenchIn(t *testing.T, dir string) *bench {
 }
 
 // sampledEdits is of how many cases one is tried.
-const sampledEdits = 20
+const sampledEdits = 55

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -133,6 +134,9 @@ func (e *ending) decideFailed() {
 
 	e.gateShut = e.Outcome.HeldBack
 	switch {
+	case e.gateShut != "" && !strings.HasPrefix(e.gateShut, e.Reason): // the failure alone did not shut it
+		e.Summary = e.gateShut
+		return
 	case e.gateShut != "":
 		return
 	case e.asFound != "":

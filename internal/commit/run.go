@@ -49,6 +49,7 @@ type Run struct {
 	held           *fault.Fault       // why holds of the site keep the kubelet from starting; nil: none does
 	isHoldPlanned  bool               // by the plan of this run
 	wereHoldsKnown bool               // an earlier run found one to be true
+	unrestored     string             // why files of the generation in place could not be put back
 	replans        int                // because a managed file changed meanwhile
 	mounts         []activation.Mount // at or above managed files
 	mountsUnknown  bool               // systemd did not say
@@ -185,6 +186,7 @@ func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) {
 // holds of the site. It asks before the machine may stop a kubelet that runs, which is not held.
 func (r *Run) enter(ctx context.Context, e activation.Entry) (activation.Outcome, error) {
 	e.Held = cmp.Or(e.Held, r.whyHeld(ctx))
+	e.Unrestored = r.unrestored
 
 	return r.Machine.Enter(ctx, e)
 }
@@ -568,7 +570,8 @@ func (a *attempt) restoreAfterFailure(ctx context.Context) (out activation.Outco
 	a.releases = false // the plan of the site is not tried
 	out, _, err = a.restore(ctx)
 	if err != nil && !a.isCommitted {
-		a.notify("commit", "files of the generation in place could not be put back: "+err.Error())
+		a.unrestored = err.Error()
+		a.notify("commit", "files of the generation in place could not be put back: "+a.unrestored)
 		err = nil
 	}
 

@@ -290,7 +290,7 @@ func (b *bench) Healthz(context.Context, string) error {
 	if b.onWatch != nil {
 		b.onWatch()
 	}
-	if text, _ := os.ReadFile(b.dir + "/etc/a"); b.sick != "" && strings.Contains(b.sick, string(text)) {
+	if text, _ := nodefile.ReadFile(b.dir+"/etc/a", nodefile.Max); b.sick != "" && strings.Contains(b.sick, string(text)) {
 		return errors.New("500 Internal Server Error")
 	}
 

@@ -29,6 +29,8 @@ type Entry struct {
 	// checked.
 	Spec    Spec
 	Failure string // of OnFailed: the failure
+	// Unrestored is why files of the generation in place could not be put back; "" if nothing kept them from that.
+	Unrestored string
 	// Held is why the site keeps the kubelet from starting on whatever is in place, with the next step; "": it does
 	// not. It keeps a shut gate shut, except with OnOff.
 	Held string

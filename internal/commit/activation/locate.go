@@ -1,12 +1,12 @@
 package activation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -260,7 +260,7 @@ func (m *StateMachine) whyBlocked(ctx context.Context, t *walkState, on Trigger,
 	case isAfterPlan:
 		return ""
 	case isFailure:
-		return m.whyNotGoOn(ctx, t.Failure, h.current)
+		return m.whyNotGoOn(ctx, t, h.current)
 	}
 
 	why := m.whyMixed(ctx, h.current.Gen)
@@ -301,13 +301,21 @@ func (m *StateMachine) specOrDefault(gen int) Spec {
 
 // whyNotGoOn returns why a kubelet must not start on the generation in place after a failed run, or "". A generation
 // without a verdict is good enough on a node that has joined with it.
-func (m *StateMachine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
-	why := cmp.Or(m.whyMixed(ctx, current.Gen), m.whyUnjoined(ctx, current))
-	if why == "" {
-		return ""
+func (m *StateMachine) whyNotGoOn(ctx context.Context, t *walkState, current *generation.Info) string {
+	mixed := m.whyMixed(ctx, current.Gen)
+	unjoined := m.whyUnjoined(ctx, current)
+	isSaid := strings.Contains(t.Failure, t.Unrestored) // also if there is nothing to say
+
+	switch {
+	case mixed != "" && isSaid:
+		return mixed + "; and " + t.Failure
+	case mixed != "":
+		return mixed + "; it could not be put back: " + t.Unrestored + "; and " + t.Failure
+	case unjoined != "":
+		return t.Failure + "; and " + unjoined
 	}
 
-	return failure + "; and " + why
+	return ""
 }
 
 // MayGoOn reports whether a kubelet may start on the files of the generation in place after a failed run.

@@ -82,11 +82,11 @@ func (c editCase) String() string {
 	return fmt.Sprintf("%v %v %s, sites %s and %s", c.files, c.edits, c.moment, c.first, c.last)
 }
 
-// TestEditedFiles plays boots of a joined node while somebody edits, removes or replaces managed files at some moment. The
-// next boot starts the kubelet if the files that it reads can be made whole, and only on files of one generation. An
-// edit of any file never makes a verdict bad, holds a plan or rolls back, because the kubelet of these boots is healthy. A
-// file that the kubelet does not read never keeps the gate shut. A sample of the cases is tried, without root only those
-// that need none.
+// TestEditedFiles plays boots of a joined node while somebody edits, removes or replaces managed files at some moment.
+// The next boot starts the kubelet if the files that it reads can be made whole, and only on files of one generation.
+// An edit of any file never makes a verdict bad, holds a plan or rolls back, because the kubelet of these boots is
+// healthy. A file that the kubelet does not read never keeps the gate shut. A sample of the cases is tried, without
+// root only those that need none.
 func TestEditedFiles(t *testing.T) {
 	all := listEditCases()
 	chosen := sample.New(t)

@@ -81,7 +81,7 @@ func makeImage(t *testing.T, e example) string {
 		"usr/bin/kubelet":     "program\n",
 		"etc/machine-id":      "",
 
-		"usr/lib/systemd/system/kubelet.service":       "[Service]\n",
+		"usr/lib/systemd/system/kubelet.service":       "[Service]\nExecStart=/usr/bin/kubelet\n",
 		"usr/lib/systemd/system/prelet.service":        "[Service]\n",
 		"usr/lib/systemd/system/prelet-verify.service": "[Service]\n",
 		"usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf": "[Service]\n" +

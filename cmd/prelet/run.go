@@ -122,8 +122,8 @@ func watchSignals(run runner, writes bool) func(*cobra.Command, []string) error 
 	}
 }
 
-// stopWriteOnSignal is finishOnSignal for a command that writes the node's files. It ignores SIGPIPE: a closed pager must
-// not stop a commit.
+// stopWriteOnSignal is finishOnSignal for a command that writes the node's files. It ignores SIGPIPE: a closed pager
+// must not stop a commit.
 func stopWriteOnSignal(run runner) func(*cobra.Command, []string) error {
 	return finishOnSignal(func(ctx context.Context, args []string) error {
 		signal.Ignore(syscall.SIGPIPE)

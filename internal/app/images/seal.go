@@ -1,13 +1,13 @@
 package images
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -407,7 +407,10 @@ func (s *Statement) isSame(other *Statement) bool {
 	a, b := *s, *other
 	a.Time, a.Removed, a.Warmed = b.Time, b.Removed, b.Warmed
 
-	return reflect.DeepEqual(a, b)
+	textA, errA := json.Marshal(a)
+	textB, errB := json.Marshal(b)
+
+	return errA == nil && errB == nil && bytes.Equal(textA, textB)
 }
 
 // maxEpoch is the last second that a time in JSON can have: that of the year 9999.

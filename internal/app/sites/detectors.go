@@ -232,7 +232,9 @@ func CheckDetector(
 ) (KitResult, error) {
 	st, err := nodefile.Stat(o.Command[0])
 	if err != nil {
-		return KitResult{}, userfile.Failure("", o.Command[0], "no such file: name the detector's program by its path", err)
+		const missing = "no such file: name the detector's program by its path"
+
+		return KitResult{}, userfile.Failure("", o.Command[0], missing, err)
 	}
 	if !st.Mode().IsRegular() {
 		return KitResult{}, fault.Usage.Errorf(

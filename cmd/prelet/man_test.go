@@ -30,7 +30,7 @@ func TestManPages(t *testing.T) {
 
 	for page, wants := range map[string][]string{
 		"prelet.8": {
-			`"Mar 2026"`, `\fBprelet-plan(8)\fP`, "/run/prelet/status.json", "\\fB64\\fP\nThe command line is not valid.",
+			`"2026-03-01"`, `\fBprelet-plan(8)\fP`, "/run/prelet/status.json", "\\fB64\\fP\nThe command line is not valid.",
 		},
 		"prelet-plan.8":         {`\fB--against\fP=[]`, `\fB-o\fP, \fB--output\fP=`, `\fB--full\fP`},
 		"prelet-history-diff.8": {`\fBprelet history diff A [B] [flags]\fP`, "prelet-history(8)"},

@@ -5,10 +5,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Patience is how long a file system may take to answer one read. A slow disk answers in less; a dead network mount, or
@@ -122,6 +125,25 @@ func ReadDir(path string) ([]fs.DirEntry, error) {
 	return Within(path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) })
 }
 
+// offFirstThread runs f on another thread than the first one of this process. To that one the kernel gives the signals
+// of the process (complete_signal in kernel/signal.c): while it waits for a file system that does not answer, it
+// receives none, and SIGTERM would be lost.
+func offFirstThread(f func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if unix.Gettid() != os.Getpid() {
+		f()
+		return
+	}
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
+}
+
 // within is Within for a path that has another name on the node.
 func within[T any](path, name string, read func(*call) (T, error)) (T, error) {
 	type answer struct {
@@ -135,11 +157,11 @@ func within[T any](path, name string, read func(*call) (T, error)) (T, error) {
 	}
 
 	answered := make(chan answer, 1)
-	go func() {
+	go offFirstThread(func() {
 		value, err := read(begun)
 		unanswered.end(begun)
 		answered <- answer{value, err}
-	}()
+	})
 
 	patience := time.NewTimer(unanswered.patience)
 	defer patience.Stop()

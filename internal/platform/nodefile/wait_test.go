@@ -4,11 +4,15 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
@@ -99,4 +103,18 @@ func setPatience(t *testing.T, d time.Duration) {
 	was := unanswered.patience
 	unanswered.patience = d
 	t.Cleanup(func() { unanswered.patience = was })
+}
+
+// TestFirstThread checks that no read is on the thread to which the kernel gives the signals of the process.
+func TestFirstThread(t *testing.T) {
+	var all sync.WaitGroup
+	for range 2000 {
+		all.Go(func() {
+			thread, _ := Within("/", func() (int, error) { return unix.Gettid(), nil })
+			if thread == os.Getpid() {
+				t.Error("got a read on the first thread, want it on another one")
+			}
+		})
+	}
+	all.Wait()
 }

@@ -380,8 +380,11 @@ const lookTimeout = 3 * time.Second
 // in the cluster approves its request, or denies it. It stays while the cluster does not answer.
 func lookAgain(ctx context.Context, h *app.Host, store *generation.Store, out *NodeStatus) {
 	i := slices.IndexFunc(out.Notes, func(r fault.Reason) bool { return r.Code == fault.ServingCertificate })
+	if i < 0 || h.IsBelow() {
+		return
+	}
 	spec, err := h.Machine(store, nil).SpecOf(out.Generation)
-	if i < 0 || err != nil || h.IsBelow() {
+	if err != nil {
 		return
 	}
 

@@ -47,7 +47,7 @@ func TestMended(t *testing.T) {
 		start := b.look()
 		at := b.callOf(t, "2", isCommit)
 		b.restore(t, start)
-		e, err := killedAt(at, b.runs("2")...)
+		_, e, err := killedTraced(b.trace, at, b.runs("2")...)
 		must(t, err)
 		b.put("/var/lib/prelet/.kubelet.json.4711", "of another that was killed\n", 0o600)
 		if !e.killed || b.look().litter() == nil {

@@ -67,13 +67,14 @@ func straced(file string, options, command []string) ([]call, ended, error) {
 	return calls, e, err
 }
 
-// killedAt runs a command and kills it as it enters one of its calls: that one is not done. strace counts each kind of
-// call, on each thread, by itself. (It cannot send a signal with --seccomp-bpf.)
+// killedAt runs a command and kills it as it enters one of the calls of its first thread: that one is not done. Other
+// threads are not traced: strace counts each kind of call on each thread by itself, and one that only reads may come to
+// the same count earlier. (It cannot send a signal with --seccomp-bpf.)
 func killedAt(at call, command ...string) (ended, error) {
 	if at.nth == 0 {
 		return execute(command[0], command[1:]...)
 	}
-	return execute("strace", append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=" + at.name,
+	return execute("strace", append([]string{"-qq", "-o", "/dev/null", "-e", "trace=" + at.name,
 		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", at.name, at.nth)}, command...)...)
 }
 

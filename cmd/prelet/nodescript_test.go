@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -406,8 +407,8 @@ func (n *scriptNode) cmdStarts(args []string) {
 	}
 }
 
-// kubelet start|stop|crash: what systemd does with it; after a crash it starts the kubelet again. kubelet joins-as
-// NAME: with a bootstrap kubeconfig it joins under this name, with its certificate in a file. kubelet join NAME: it
+// kubelet start|stop|crash: what systemd does with it; after a crash it starts the kubelet again. kubelet waits: it
+// does not join. kubelet joins-as NAME: with a bootstrap kubeconfig it joins under this name, with its certificate in a file. kubelet join NAME: it
 // has joined so. kubelet key-of-another-certificate: that file has the key of another one. kubelet when-healthy N
 // COMMAND: at each look that finds it healthy, after N more starts, the script's COMMAND is carried out. kubelet
 // at-next-look COMMAND: at the next look. kubelet has-kubeconfig: it has joined. kubelet version V: its version is
@@ -424,6 +425,8 @@ func (n *scriptNode) cmdKubelet(args []string) {
 	case "crash":
 		n.kubelet.Active, n.kubelet.Sub, n.kubelet.MainPID = "activating", "auto-restart", 0
 		n.units.start()
+	case "waits":
+		n.onStart = nil
 	case "joins-as":
 		n.onStart = n.joinAs(args[1])
 	case "join":
@@ -706,7 +709,7 @@ func (n *scriptNode) cmdPatched(args []string) {
 
 // api gone: the API server has ended. api get|taints|conditions|annotations ok|refused|changed|TEXT: how it answers a
 // request for the Node, or a patch. api node ID STATUS: it has the Node n1 of the machine with this id, and its
-// condition Ready.
+// condition Ready. api csr STATUS: it lists the script's csr.json, with this text for @STATUS@.
 func (n *scriptNode) cmdAPI(args []string) {
 	switch args[0] {
 	case "gone":
@@ -715,6 +718,16 @@ func (n *scriptNode) cmdAPI(args []string) {
 	case "node":
 		n.server.SetNode("n1", fmt.Appendf(nil, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":`+
 			`{"nodeInfo":{"machineID":%q},"conditions":[{"type":"Ready","status":%q}]}}`, args[1], args[2]))
+		return
+	case "csr":
+		list := strings.Replace(n.ts.ReadFile("csr.json"), "@STATUS@", args[1], 1)
+		n.server.SetIntercept(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			isList := strings.HasSuffix(r.URL.Path, "/certificatesigningrequests")
+			if isList {
+				_, _ = io.WriteString(w, list)
+			}
+			return isList
+		})
 		return
 	}
 	answer, isKnown := map[string]error{

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
@@ -18,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -376,11 +378,18 @@ func readStore(ctx context.Context, h *app.Host, out *NodeStatus) {
 // lookTimeout limits the request of lookAgain.
 const lookTimeout = 3 * time.Second
 
-// lookAgain replaces the note that the kubelet has no certificate for its API by what it is now: a person or a program
-// in the cluster approves its request, or denies it. It stays while the cluster does not answer.
+// lookAgain replaces what a request of the kubelet for a certificate waited for by what it is now: a person or a program
+// in the cluster approves the request, or denies it. The text stays while the cluster does not answer.
 func lookAgain(ctx context.Context, h *app.Host, store *generation.Store, out *NodeStatus) {
 	i := slices.IndexFunc(out.Notes, func(r fault.Reason) bool { return r.Code == fault.ServingCertificate })
-	if i < 0 || h.IsBelow() {
+	waits, texts := "", []*string{&out.Summary, &out.Why}
+	for i := range out.Status.Degraded {
+		texts = append(texts, &out.Status.Degraded[i].Summary)
+	}
+	for _, text := range texts {
+		waits = cmp.Or(waits, kubeletstate.Approvable().FindString(*text))
+	}
+	if i < 0 && waits == "" || h.IsBelow() {
 		return
 	}
 	spec, err := h.Machine(store, nil).SpecOf(out.Generation)
@@ -390,11 +399,26 @@ func lookAgain(ctx context.Context, h *app.Host, store *generation.Store, out *N
 
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	if waits != "" {
+		err = h.Probe.Kubeconfig(ctx, spec.Node)
+	} else {
+		err = h.Probe.Serving(ctx, spec.Serving)
+	}
+
 	var unknown interface{ Unknown() bool }
-	switch err := h.Probe.Serving(ctx, spec.Serving); {
+	switch {
+	case errors.As(err, &unknown):
+	case waits != "":
+		now := "the node has joined since; prelet verify looks again"
+		if err != nil {
+			now = err.Error()
+		}
+		for _, text := range texts {
+			*text = strings.ReplaceAll(*text, waits, now)
+		}
 	case err == nil:
 		out.Notes = slices.Delete(out.Notes, i, i+1)
-	case !errors.As(err, &unknown):
+	default:
 		out.Notes[i].Summary = err.Error()
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe/cluster"
@@ -179,9 +180,13 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, name, why
 	}
 
 	return fmt.Errorf(
-		"the node has not joined, though the cluster answers: %s (%s)", why, p.describeJoin(ctx, k, name),
+		"the node has not joined (%s), though the cluster answers: %s", why, p.describeJoin(ctx, k, name),
 	)
 }
+
+// Approvable matches the error of Kubeconfig for a request that waits for approval, in a longer text.
+var Approvable = lazy.Regexp(`the node has not joined \([^\n]*?\), though the cluster answers: request \S+ has waited ` +
+	`for approval [^\n]*?kubectl certificate approve [\w.-]+`)
 
 // describeJoin returns what the kubelet's request for a certificate waits for, as the cluster reports it to the token
 // with which the kubelet joins.

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -129,10 +130,7 @@ func adoptLeftToken(
 	out *generation.Proposal,
 	spec *activation.Spec,
 ) []node.StoredFile {
-	path := bootstrapKubeconfig
-	if named, ok := node.FindPath(p.Node.Flags, "bootstrap-kubeconfig"); ok {
-		path = named
-	}
+	path := cmp.Or(node.FindPath(p.Node.Flags, "bootstrap-kubeconfig"), bootstrapKubeconfig)
 	now, content, err := s.Observe(path)
 	isKnown := slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == path })
 	if err != nil || isKnown || !kubelet.IsBootstrapKubeconfig(string(content)) {

@@ -313,15 +313,21 @@ func (f *Flags) Lookup(name string) (value string, ok bool) {
 }
 
 // LookupPath returns the path that a flag names; see FlagPath.
-func (f *Flags) LookupPath(name string) (file string, ok bool) {
+func (f *Flags) LookupPath(name string) string {
 	value, _ := f.Lookup(name)
 
 	return FlagPath(value)
 }
 
-// FlagPath returns the path in the value of a flag; false for an empty value, which names no file and no folder. The
+// FlagPath returns the path in the value of a flag; "" for an empty value, which names no file and no folder. The
 // working folder of a unit is the root.
-func FlagPath(value string) (file string, ok bool) { return path.Join("/", value), value != "" }
+func FlagPath(value string) string {
+	if value == "" {
+		return ""
+	}
+
+	return path.Join("/", value)
+}
 
 // Earlier returns the values of a flag that the kubelet parses and does not use: those before the last one, but not of
 // a list flag.

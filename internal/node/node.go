@@ -75,8 +75,8 @@ func FindFlag(flags []Flag, name string) (f Flag, ok bool) {
 	return flags[i], true
 }
 
-// FindPath returns the path that a flag names. An empty value names none, and a unit's working folder is the root.
-func FindPath(flags []Flag, name string) (file string, ok bool) {
+// FindPath returns the path that a flag names, as kubelet.FlagPath does.
+func FindPath(flags []Flag, name string) string {
 	f, _ := FindFlag(flags, name)
 
 	return kubelet.FlagPath(f.Value)

@@ -120,8 +120,8 @@ func (a *adder) isResolverSet(n node.Node) bool {
 		return true
 	}
 
-	folder, ok := node.FindPath(flags, "config-dir")
-	if !ok || a.in.DropIns == nil {
+	folder := node.FindPath(flags, "config-dir")
+	if folder == "" || a.in.DropIns == nil {
 		return false
 	}
 

@@ -201,7 +201,7 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 	}
 	flags := kubelet.FlagsOf(run.Words)
 
-	if file, ok := flags.LookupPath("config"); ok {
+	if file := flags.LookupPath("config"); file != "" {
 		run.Config = planned[file]
 		if text, f := a.Root.Bytes(file); run.Config == nil && a.Secret != nil && f == nil {
 			run.Config = text
@@ -209,8 +209,8 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 			run.Config = encode(k.Config)
 		}
 	}
-	if folder, ok := flags.LookupPath("config-dir"); ok {
-		if a.Secret != nil && k.DropIns == nil {
+	if folder := flags.LookupPath("config-dir"); folder != "" {
+		if a.Secret != nil && folder != k.Folder { // a file of the unit that the plan does not read names it
 			k.DropIns = listDropIns(a.Root, folder)
 		}
 		run.DropIns = a.readDropIns(k.DropIns, planned, folder)

@@ -217,9 +217,17 @@ func TestPrepare(t *testing.T) {
 		"planned": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
 			judge.FinishedKubelet{
-				Unit: "kubelet.service", Files: []node.File{planned}, DropIns: []stages.DropIn{},
+				Unit: "kubelet.service", Files: []node.File{planned}, Folder: "/etc/k.d",
 			},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 0,
+		},
+		"planned, and the folder is another": {
+			&Asker{Root: nodefile.Root(root), Secret: secrets},
+			judge.FinishedKubelet{
+				Unit: "kubelet.service", Files: []node.File{planned},
+				Folder: "/etc/other.d", DropIns: []stages.DropIn{{Path: "/etc/other.d/a.conf"}, {Path: "/etc/other.d/b.conf"}},
+			},
+			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 1,
 		},
 		"planned, and the folder is not known": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},

@@ -80,8 +80,8 @@ func (u KubeletUnit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Di
 		return nil // CheckFlags has reported it
 	}
 	flags := kubelet.FlagsOf(line.Words)
-	folder, ok := flags.LookupPath("config-dir")
-	if !ok {
+	folder := flags.LookupPath("config-dir")
+	if folder == "" {
 		return nil
 	}
 

@@ -12,11 +12,10 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet
-// merges over it, in their order: those of the image, and the planned one with the configuration own.
-func separate(in stages.Inputs, n node.Node, own map[string]any) (node.Node, []stages.DropIn) {
-	folder, ok := node.FindPath(n.Flags, "config-dir")
-	if !ok || in.DropIns == nil {
+// separate returns a node with the configuration of the kubelet's --config, and the drop-ins in a folder that the
+// kubelet merges over it, in their order: those of the image, and the planned one with the configuration own.
+func separate(in stages.Inputs, n node.Node, own map[string]any, folder string) (node.Node, []stages.DropIn) {
+	if folder == "" || in.DropIns == nil {
 		return n, nil
 	}
 
@@ -55,6 +54,7 @@ func makesFolder(n node.Node, folder string) bool {
 // Files are the files of the configuration of a kubelet.
 type Files struct {
 	File    map[string]any // that of --config; nil: no drop-ins are merged over it
+	Folder  string         // that of --config-dir; "" for none
 	DropIns []stages.DropIn
 	Merged  stages.MergedConfig
 }
@@ -64,9 +64,10 @@ func Merge(in stages.Inputs, n node.Node) (Files, error) { return merge(in, n, O
 
 // merge is Merge with another configuration of the node's own drop-in.
 func merge(in stages.Inputs, n node.Node, own map[string]any) (files Files, err error) {
-	base, dropIns := separate(in, n, own)
+	files.Folder = node.FindPath(n.Flags, "config-dir")
+	base, dropIns := separate(in, n, own, files.Folder)
 	files.DropIns = dropIns
-	if _, hasFolder := node.FindPath(n.Flags, "config-dir"); hasFolder {
+	if files.Folder != "" {
 		files.File = base.Config
 		if n.DropIn != "" && in.Base.File != nil {
 			files.File = in.Base.File

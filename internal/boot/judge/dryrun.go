@@ -29,10 +29,11 @@ type FinishedKubelet struct {
 	Unit  string
 	Files []node.File
 	Words []kubelet.Word // its arguments, as systemd passes them
-	// Config is the configuration in the file of --config, and DropIns those of --config-dir.
+	// Config is the configuration in the file of --config, and DropIns those in the Folder of --config-dir.
 	Config  map[string]any
-	DropIn  string          // the planned one of the site; "": the site writes the file of --config
-	DropIns []stages.DropIn // nil: the plan knows no folder of drop-ins
+	DropIn  string // the planned one of the site; "": the site writes the file of --config
+	Folder  string // "": the plan knows none
+	DropIns []stages.DropIn
 }
 
 // makeFinished returns the kubelet of the node.
@@ -43,13 +44,11 @@ func (in Case) makeFinished() FinishedKubelet {
 		Words:   listWords(in.Node),
 		Config:  in.Files.File,
 		DropIn:  in.Node.DropIn,
+		Folder:  in.Files.Folder,
 		DropIns: in.Files.DropIns,
 	}
 	if out.Config == nil {
 		out.Config = in.Files.Merged.Config.Object()
-	}
-	if _, hasFolder := node.FindPath(in.Node.Flags, "config-dir"); hasFolder && out.DropIns == nil {
-		out.DropIns = []stages.DropIn{}
 	}
 
 	return out

@@ -145,18 +145,14 @@ func (j checker) checkStub(ctx context.Context) {
 	)
 }
 
-// configDir is the kubelet's flag for the folder of drop-ins.
-const configDir = "config-dir"
-
 // checkDropIns reports drop-ins of others with which the kubelet does not start.
 func (j checker) checkDropIns() {
-	folder, _ := node.FindPath(j.Node.Flags, configDir)
 	for _, d := range j.Files.DropIns {
 		switch {
 		case d.Refusal == nil:
-		case d.Path == folder:
+		case d.Path == j.Files.Folder:
 			j.diagnose(rules.Violation{
-				Flag: configDir, Severity: rules.Error, Effect: rules.Exits,
+				Flag: "config-dir", Severity: rules.Error, Effect: rules.Exits,
 				Message: d.Path + ": " + d.Refusal.Error(), Hint: "create the folder, or remove the flag",
 			})
 		default:

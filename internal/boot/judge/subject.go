@@ -85,8 +85,8 @@ func isRuntimeConfig(f node.File) bool {
 // disk: the file of the flag, or the files of its folder that the kubelet reads. refused is why the kubelet does not.
 func (j checker) listPlugins(ctx context.Context) (names []string, refused string) {
 	flag, _ := j.flags.Lookup(rules.ProvidersFlag)
-	place, ok := kubelet.FlagPath(flag)
-	if !ok {
+	place := kubelet.FlagPath(flag)
+	if place == "" {
 		return nil, ""
 	}
 

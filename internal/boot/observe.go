@@ -156,7 +156,7 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 		f := node.File{Path: path, Kind: node.Missing, Purpose: "identity"}
 		req := world.TargetReq{Path: path, Secret: true} // a recording must not contain keys
 		s := in.observeFile(ctx, f, req)
-		if s.failure != nil || s.Old.Exists && !s.Old.Dir {
+		if s.failure != nil || s.Old.Exists && (!s.Old.Dir || s.Old.Empty) {
 			s.Action = "delete"
 			s.Why = in.previous.WhyRemoved()
 			out = append(out, s)

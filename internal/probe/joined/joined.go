@@ -367,6 +367,10 @@ func (n Reader) describeDamage(pair string, f *fault.Fault, cert, key nodefile.F
 		d.Why = pair + " has no certificate with its key"
 	}
 
+	// A generation keeps no links, and no folder with its content.
+	if names, err := n.Root.Names(pair, 1); d.isFolder && err == nil && len(names) == 0 {
+		d.Files = []string{pair}
+	}
 	for _, file := range []string{cert.Path, key.Path} {
 		isOwn := path.Dir(file) == path.Dir(pair) && isKubeletCertificate(path.Base(file))
 		if isOwn && n.readMode(file).IsRegular() && !slices.Contains(d.Files, file) {

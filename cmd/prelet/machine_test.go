@@ -77,6 +77,7 @@ type machine struct {
 // units is systemd with virtual time.
 type units struct {
 	now     time.Duration
+	wrong   time.Duration // by which the wall clock is wrong
 	gate    string
 	inside  bool // we are prelet.service at boot
 	gone    bool // D-Bus does not answer
@@ -227,7 +228,7 @@ func (u *units) start() {
 	}
 }
 
-func (u *units) Now() time.Time           { return time.Now() } // certificates are real
+func (u *units) Now() time.Time           { return time.Now().Add(u.wrong) } // certificates are real
 func (u *units) Monotonic() time.Duration { return u.now }
 
 const nodeSite = `
@@ -469,7 +470,7 @@ func (m *machine) patchAnnotations(changes annotation.Patch) string {
 func (m *machine) Serving(context.Context, string) error { return m.fails["serving"] }
 
 func (m *machine) Configz(context.Context, kubelet.Configz) ([]string, error) { return m.configz, nil }
-func (m *machine) Log(context.Context, string, time.Time) ([]string, error) {
+func (m *machine) Log(context.Context, string, time.Duration) ([]string, error) {
 	return m.kubeletLog, nil
 }
 

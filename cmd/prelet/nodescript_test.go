@@ -163,6 +163,7 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 		"copied":   (*scriptNode).cmdCopied,
 		"later":    (*scriptNode).cmdLater,
 		"took":     (*scriptNode).cmdTook,
+		"clock":    (*scriptNode).cmdClock,
 		"sleep":    func(n *scriptNode, args []string) { n.now += n.duration(args[0]) },
 
 		// Output and reports.
@@ -361,6 +362,13 @@ func (n *scriptNode) cmdLater(args []string) {
 		isDue = func(elapsed time.Duration) bool { return elapsed >= at }
 	}
 	n.events = append(n.events, event{isDue, args[1:]})
+}
+
+// clock right|YEAR: the wall clock is right, or at the begin of a year.
+func (n *scriptNode) cmdClock(args []string) {
+	if n.wrong = 0; args[0] != "right" {
+		n.wrong = time.Until(time.Date(n.number(args[0]), 1, 1, 0, 0, 0, 0, time.UTC))
+	}
 }
 
 func (n *scriptNode) duration(text string) time.Duration {

@@ -110,9 +110,9 @@ func (e *Env) Host() *Host {
 		Notify:   systemd.Notifier{},
 		Jitter:   rand.Float64,
 		DryRun:   kubeletbin.DryRun.Run,
-		Probe:    kubeletstate.Probe{Now: time.Now, Credentials: e.Credentials(Where{})},
 		env:      e,
 	}
+	h.Probe = kubeletstate.Probe{Now: time.Now, BootID: h.BootID, Credentials: e.Credentials(Where{})}
 	h.Journal = func() systemd.JournalLog { return systemd.NewJournalLog(e.Redactor.String) }
 	if unit := systemd.OwnUnit(); isPreletUnit(unit) {
 		h.Self = unit

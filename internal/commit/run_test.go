@@ -232,11 +232,11 @@ func (b *bench) Kubeconfig(ctx context.Context, _ string) error {
 
 	return ctx.Err()
 }
-func (b *bench) Log(context.Context, string, time.Time) ([]string, error) { return nil, nil }
-func (b *bench) ChangedAgo([]string) (time.Duration, bool)                { return 0, false }
-func (b *bench) Expired() string                                          { return "" }
-func (b *bench) Now() time.Time                                           { return time.Unix(0, 0).Add(b.now + b.jump) }
-func (b *bench) Monotonic() time.Duration                                 { return b.now }
+func (b *bench) Log(context.Context, string, time.Duration) ([]string, error) { return nil, nil }
+func (b *bench) ChangedAgo([]string) (time.Duration, bool)                    { return 0, false }
+func (b *bench) Expired() string                                              { return "" }
+func (b *bench) Now() time.Time                                               { return time.Unix(0, 0).Add(b.now + b.jump) }
+func (b *bench) Monotonic() time.Duration                                     { return b.now }
 func (b *bench) Files(ctx context.Context, want map[string]string) error {
 	for path, sum := range want {
 		text, err := nodefile.ReadFile(b.dir+path, nodefile.MaxContent)

@@ -111,6 +111,9 @@ type Reporter struct {
 // writeEvery limits how often status.json is written during a run: `status --wait` needs no more.
 const writeEvery = 100 * time.Millisecond
 
+// clockStep is how much the distance of two times changes at least if the clock was set between them.
+const clockStep = 2 * time.Second
+
 // New begins a report and writes to status.json and metrics.prom that a run is in progress. The results of the earlier
 // runs of this boot stay in both. If a write fails, the Reporter can be used nevertheless.
 func New(o ReporterConfig) (*Reporter, error) {
@@ -464,8 +467,13 @@ func (r *Reporter) Finish(code fault.Code, summary string) Status {
 
 	now := r.o.Now().UTC()
 	r.status.Finished = &now
-	if r.o.Mono != nil && now.Before(r.status.Started) { // the clock was set back meanwhile
-		r.status.Started = now.Add(r.mono - r.o.Mono())
+	if r.o.Mono != nil {
+		const noMonotonic = 0
+		took := r.o.Mono() - r.mono
+		wall := now.Round(noMonotonic).Sub(r.status.Started.Round(noMonotonic))
+		if jump := wall - took; jump.Abs() > clockStep { // the clock was set meanwhile
+			r.status.Started = now.Add(-took)
+		}
 	}
 	r.status.Code = code
 	r.status.Exit = code.Exit()

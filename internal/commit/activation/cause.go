@@ -48,7 +48,7 @@ func newWatchdogCause(unit string, timeout time.Duration) *Cause {
 // findCause reads the cause of a failure from the kubelet's log since the files were in place. It returns nil when the
 // log has none or cannot be read: the cause only explains a verdict and does not change it.
 func (m *StateMachine) findCause(ctx context.Context, p Spec, since time.Duration) *Cause {
-	lines, _ := m.readLog(ctx, p.Unit, since)
+	lines, _ := m.Probe.Log(ctx, p.Unit, since)
 	if found, ok := failure.Recognise(lines); ok {
 		return p.withItem(found)
 	}
@@ -80,17 +80,6 @@ func (w *watcher) explainFailure(ctx context.Context, since time.Duration) *Caus
 	}
 
 	return &Cause{Sentence: "its journal has no error; its binary, asked again, says: " + words, Words: words}
-}
-
-// readLog returns the log of a unit since a moment of the monotonic clock.
-func (m *StateMachine) readLog(
-	ctx context.Context,
-	unit string,
-	since time.Duration,
-) ([]string, error) {
-	at := m.Clock.Now().Add(since - m.Clock.Monotonic())
-
-	return m.Probe.Log(ctx, unit, at)
 }
 
 // withItem returns a cause with the item of the plan that it refers to.

@@ -18,7 +18,7 @@ const maxLogAge = time.Minute
 // ignored, and there may be no pod yet. A log that cannot be read does not fail the check.
 func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok bool) {
 	since := max(w.since, u.Started, now-maxLogAge)
-	lines, err := w.m.readLog(ctx, w.spec.Unit, since)
+	lines, err := w.m.Probe.Log(ctx, w.spec.Unit, since)
 	if err != nil {
 		w.addUnknown("pods", "%v", err)
 		return true

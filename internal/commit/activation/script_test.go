@@ -564,11 +564,11 @@ func (n *node) do(name string, a []string) bool {
 			n.check("the kubelet's process is the same", n.systemd.unit.MainPID == n.since.pid, a[0] == "yes")
 		}
 	case "logged-since": // DURATION, or start: the log that was asked for begins then or later
-		from := n.clk.Now().Add(n.systemd.unit.Started - n.clk.now)
+		from := n.systemd.unit.Started
 		if a[0] != "start" {
-			from = n.clk.Now().Add(-n.duration(a[0]))
+			from = n.clk.now - n.duration(a[0])
 		}
-		isWithin := !n.logged.Before(from) && !n.logged.After(n.clk.Now())
+		isWithin := n.logged >= from && n.logged <= n.clk.now
 		n.check(fmt.Sprintf("asked for the log since %s, after %s", n.logged, from), isWithin, true)
 	default:
 		return false

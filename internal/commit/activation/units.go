@@ -292,7 +292,7 @@ func (m *StateMachine) actUnit(
 func (m *StateMachine) quoteLog(ctx context.Context, unit string, since time.Duration) string {
 	see := fmt.Sprintf("; journalctl -u %s shows more", unit)
 
-	lines, err := m.readLog(ctx, unit, since)
+	lines, err := m.Probe.Log(ctx, unit, since)
 	if err != nil {
 		return see
 	}

@@ -40,8 +40,8 @@ type Probe interface {
 	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
 	// Serving checks that the kubelet has a certificate for its API, in a folder, or that the cluster has signed one.
 	Serving(ctx context.Context, dir string) error
-	// Log returns the log of the unit's processes since a time, oldest line first.
-	Log(ctx context.Context, unit string, since time.Time) ([]string, error)
+	// Log returns the log of the unit's processes since a time of the monotonic clock, oldest line first.
+	Log(ctx context.Context, unit string, since time.Duration) ([]string, error)
 	// StartLog returns the first lines of the log of one process of the unit, oldest first.
 	StartLog(ctx context.Context, unit string, pid uint32) ([]string, error)
 }

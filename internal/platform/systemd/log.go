@@ -1,13 +1,13 @@
 package systemd
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,31 +15,43 @@ import (
 // Limits of a unit's log. The newest lines and bytes count.
 const (
 	logLines = 4000
-	logBytes = 1 << 20
+	logBytes = 2 << 20 // of the export format, half of it other fields than the message
 	logTime  = 5 * time.Second
 
 	startBytes  = 256 << 10 // a kubelet's configuration has 10 KiB
 	exportBytes = 32 << 20
 )
 
-// Log returns the lines that the processes of a unit have written to the journal since a time, oldest first, without
-// messages of systemd about the unit. It runs journalctl, because go-systemd needs cgo and libsystemd to read the
-// journal.
-func Log(ctx context.Context, unit string, since time.Time) ([]string, error) {
+// Log returns the lines that the processes of a unit have written to the journal in a boot since a time of its monotonic
+// clock, oldest first, without messages of systemd about the unit. A wall clock that was set back would add lines of
+// earlier boots. It runs journalctl, because go-systemd needs cgo and libsystemd to read the journal.
+func Log(ctx context.Context, unit, bootID string, since time.Duration) ([]string, error) {
 	text, err := readNewest(
 		ctx,
-		"--output=cat",
-		fmt.Sprintf("--since=@%d.%06d", since.Unix(), since.Nanosecond()/1000),
+		"--output=export",
+		"--output-fields=MESSAGE",
+		"_BOOT_ID="+bootID,
 		"_SYSTEMD_UNIT="+unit,
 	)
 	if err != nil {
 		return nil, fmt.Errorf("reading the log of %s: %w", unit, err)
 	}
-	if text == "" {
-		return nil, nil
-	}
 
-	return strings.Split(text, "\n"), nil
+	var lines []string
+	isNew := false
+	walkExport(text, func(name, value string, _ bool) {
+		switch name {
+		case "__MONOTONIC_TIMESTAMP":
+			micros, err := strconv.ParseInt(value, 10, 64)
+			isNew = err == nil && micros >= since.Microseconds()
+		case "MESSAGE":
+			if isNew {
+				lines = append(lines, strings.Split(value, "\n")...)
+			}
+		}
+	})
+
+	return lines, nil
 }
 
 // ExportLog returns the newest entries of the journal of this boot from and about units, in the export format, which
@@ -65,37 +77,49 @@ func ExportLog(ctx context.Context, units ...string) (string, error) {
 	return string(entries.b), nil
 }
 
-// HideInExport replaces the secrets in the values of the export format: a field is a line NAME=VALUE or, for any bytes,
-// the line NAME, the size in eight bytes, and the value. An incomplete field at the end is left out.
-// Source: systemd.io/JOURNAL_EXPORT_FORMATS.
+// HideInExport replaces the secrets in the values of the export format. An incomplete field at the end is left out.
 func HideInExport(text string, hide func(string) string) string {
-	export := []byte(text)
 	var out []byte
-	for {
-		line, rest, isWhole := bytes.Cut(export, []byte("\n"))
-		name, value, isText := bytes.Cut(line, []byte("="))
-
-		switch {
-		case !isWhole:
-			return string(out)
-		case isText:
-			out = fmt.Appendf(out, "%s=%s\n", name, hide(string(value)))
-		case len(name) == 0: // the end of an entry
+	walkExport(text, func(name, value string, isText bool) {
+		switch value = hide(value); {
+		case name == "":
 			out = append(out, '\n')
+		case isText:
+			out = fmt.Appendf(out, "%s=%s\n", name, value)
 		default:
-			size := uint64(len(rest))
-			if size > 8 {
-				size = 8 + binary.LittleEndian.Uint64(rest)
-			}
-			if size >= uint64(len(rest)) {
-				return string(out)
-			}
-			text := hide(string(rest[8:size]))
-			out = binary.LittleEndian.AppendUint64(fmt.Appendf(out, "%s\n", name), uint64(len(text)))
-			out = fmt.Appendf(out, "%s\n", text)
-			rest = rest[size+1:]
+			out = binary.LittleEndian.AppendUint64(fmt.Appendf(out, "%s\n", name), uint64(len(value)))
+			out = fmt.Appendf(out, "%s\n", value)
 		}
-		export = rest
+	})
+
+	return string(out)
+}
+
+// walkExport calls do for each complete field of entries in the export format, and without a name at the end of an
+// entry: a field is a line NAME=VALUE or, for any bytes, the line NAME, the size in eight bytes, and the value.
+// Source: systemd.io/JOURNAL_EXPORT_FORMATS.
+func walkExport(text string, do func(name, value string, isText bool)) {
+	for {
+		line, rest, isWhole := strings.Cut(text, "\n")
+		if !isWhole {
+			return
+		}
+
+		name, value, isText := strings.Cut(line, "=")
+		if name != "" && !isText {
+			const sizeBytes = 8
+			if len(rest) < sizeBytes {
+				return
+			}
+			size := binary.LittleEndian.Uint64([]byte(rest[:sizeBytes]))
+			rest = rest[sizeBytes:]
+			if size >= uint64(len(rest)) {
+				return
+			}
+			value, rest = rest[:size], rest[size+1:]
+		}
+		do(name, value, isText)
+		text = rest
 	}
 }
 
@@ -120,12 +144,17 @@ func StartLog(ctx context.Context, unit string, pid uint32) ([]string, error) {
 	return lines[:len(lines)-1], nil // the last one is empty, or cut off
 }
 
-// readNewest returns the newest lines that journalctl prints, without the last line break.
+// readNewest returns the newest entries that journalctl prints in the export format.
 func readNewest(ctx context.Context, args ...string) (string, error) {
 	newest := &tail{limit: logBytes}
 	err := runJournalctl(ctx, newest, append([]string{fmt.Sprintf("--lines=%d", logLines)}, args...)...)
 
-	return newest.text(), err
+	text := newest.text() + "\n"
+	if isCut := len(text) >= logBytes; isCut {
+		_, text, _ = strings.Cut(text, "\n\n__CURSOR") // the rest is a field without a name
+	}
+
+	return text, err
 }
 
 // runJournalctl writes to stdout what journalctl prints. Its error is that of journalctl.

@@ -33,6 +33,8 @@ import (
 type Probe struct {
 	Root string           // the folder of the node's files and /proc; "" is /
 	Now  func() time.Time // the time at which certificates must be valid
+	// BootID is that of this boot, without dashes. In a container, that of /proc is the host's.
+	BootID string
 	// Credentials are those of this process; nil: none.
 	Credentials Credentials
 }
@@ -317,12 +319,12 @@ func (p Probe) ChangedAgo(paths []string) (time.Duration, bool) {
 }
 
 // Log returns the lines that the unit's processes have written to the journal since a time.
-func (p Probe) Log(ctx context.Context, unit string, since time.Time) ([]string, error) {
+func (p Probe) Log(ctx context.Context, unit string, since time.Duration) ([]string, error) {
 	if p.Root != "" {
 		return nil, nil // the journal belongs to another machine
 	}
 
-	return systemd.Log(ctx, unit, since)
+	return systemd.Log(ctx, unit, p.BootID, since)
 }
 
 // StartLog returns the first lines that a process of the unit has written to the journal.

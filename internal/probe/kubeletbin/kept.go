@@ -132,12 +132,21 @@ func readKept(cache string, now nodefile.Identity) *VersionCache {
 	return &kept
 }
 
-// describe describes an executable file, which has a path below the root. It follows links.
+// describe describes an executable file, which has a path below the root. It follows links. It opens the file, too: the
+// kernel may have the state of a file on a mount that does not answer, and nothing bounds the start of such a program.
 func describe(file, path string) (nodefile.Identity, error) {
 	st, err := nodefile.Within(file, func() (st unix.Stat_t, err error) {
 		err = unix.Stat(file, &st)
+		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			return st, err
+		}
+		fd, failed := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if failed == nil { // a program may be executable only
+			_, _ = unix.Pread(fd, make([]byte, 1), 0)
+			_ = unix.Close(fd)
+		}
 
-		return st, err
+		return st, nil
 	})
 	switch {
 	case err != nil:

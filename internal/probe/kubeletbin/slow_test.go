@@ -2,12 +2,17 @@ package kubeletbin
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // TestSlowBinary: a binary may take half of the time that the deadline of the run leaves, because its answer decides
@@ -43,6 +48,27 @@ func TestSlowBinary(t *testing.T) {
 				t.Errorf("got %q, %v; want %q and an error with %q", version, err, c.version, c.err)
 			}
 		})
+	}
+}
+
+// TestOpenHangs: a program whose state is known, and which nobody can open, is not started: that would have no bound. A
+// lease of another process lets each open of a file wait, for 45 s by default.
+func TestOpenHangs(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	file := filepath.Join(root, "opt/bin/kubelet")
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	writeProgram(t, file, "#!/bin/sh\necho Kubernetes v1.36.3\n")
+	holder, err := os.OpenFile(file, os.O_RDWR, 0)
+	must(t, err)
+	defer holder.Close()
+	if _, err := unix.FcntlInt(holder.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skip("this file system has no leases:", err)
+	}
+
+	found, unread := find(root, "", nil)
+	if found != nil || !errors.As(unread, new(*nodefile.NoAnswerError)) {
+		t.Errorf("got %v, %v; want no program, and that its file system did not answer", found, unread)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // Facts is the tree of the facts that detect-hw finds.
@@ -22,12 +24,30 @@ type Fact struct {
 	Like string `json:"like,omitempty"` // the path of a fact with the same attributes, which are documented there
 }
 
+// pciAddress matches an address on the PCI bus in lower case, as programs write it.
+var pciAddress = lazy.Regexp(`^(?:([0-9a-f]{1,8})[:.])?([0-9a-f]{1,2}):([0-9a-f]{1,2})[.:]([0-7])$`)
+
 // SuggestFact returns what a fact may be in place of a word that it never is; "" if it may be that word. In a path here
 // an index is left out: nics.link.
 func SuggestFact(path, word string) string {
 	path = strings.Replace(path, "gpus.", "accelerators.", 1)
-	if lower := strings.ToLower(word); lower != word && (path == "accelerators.vendor" || path == "nics.vendor") {
-		return fmt.Sprintf("It is in lower case: %q.", lower)
+	right := word
+	switch {
+	case path == "accelerators.vendor", path == "nics.vendor", strings.HasSuffix(path, ".device"):
+		right = strings.ToLower(word)
+	case path == "cpu.architecture":
+		right = strings.NewReplacer("x86_64", "amd64", "aarch64", "arm64").Replace(word)
+	case strings.HasPrefix(path, "interfaces.") && strings.HasSuffix(path, "mac"):
+		right = strings.ReplaceAll(strings.ToLower(word), "-", ":")
+	case slices.Contains(strings.Fields("accelerators.address nics.address pci.address pci.physfn pci.parent"), path):
+		part := pciAddress().FindStringSubmatch(strings.ToLower(word))
+		if part == nil {
+			return `It is an address on the PCI bus, as "0000:1b:00.0".`
+		}
+		right = fmt.Sprintf("%04s:%02s:%02s.%s", strings.TrimLeft(part[1], "0"), part[2], part[3], part[4])
+	}
+	if right != word {
+		return fmt.Sprintf("Write %q.", right)
 	}
 	words := strings.Fields(map[string]string{
 		"accelerators.kind":          "dpu fpga gpu npu",

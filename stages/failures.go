@@ -11,8 +11,18 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Diagnose turns a fault into an error at a place of the site.
+// Diagnose turns a fault into an error at a place of the site, or of the file that the fault has the text of.
 func Diagnose(at hcl.Range, f *fault.Fault) *hcl.Diagnostic {
+	if f.Source != "" {
+		used := ""
+		if at.Filename != "" {
+			used = "It is used at " + origin.Place(at).String()
+		}
+
+		why := strings.TrimPrefix(f.Why, f.At.String()+": ")
+
+		return origin.InFile(f, Sentence(origin.Capitalize(why), f.Next, used))
+	}
 	detail := Sentence(f.Reason(), f.Next)
 
 	return origin.Error(f.Code, at, f.Summary, "%s", detail)
@@ -36,6 +46,8 @@ func DiagnoseCluster(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics 
 		f = f.Raise(f.Code, "A file of the cluster block is of another kind")
 	case isKnown:
 		f = f.Raise(f.Code, summary+what)
+	case f.Source != "":
+		f = f.Raise(f.Code, origin.Capitalize(what)+" cannot be used")
 	default:
 		f = f.Raise(fault.ClusterUnusable, "The cluster's answer for "+what+" cannot be used")
 	}

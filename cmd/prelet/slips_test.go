@@ -1,26 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/tools/txtar"
 )
 
 // slip is a mistake of a person: a part of a site, values in a vars file, or a command line.
 type slip struct {
 	name, site, values string
 	args               []string // without a site
+	files              string   // with args: a txtar archive
 	// What the message must have: the place, what is wrong, and the next step.
 	place, phrase, next string
 }
 
-// TestSlips checks what prelet reports for mistakes that people make: each message has a place, names what is wrong,
-// and says what to write instead. TestMistakes has whole messages.
-func TestSlips(t *testing.T) {
-	t.Parallel()
-	const before = `cluster {
+// beforeSlips begins the site of a slip.
+const beforeSlips = `cluster {
   servers        = ["10.0.0.1:6443"]
   ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
   token          = credential("bootstrap-token")
@@ -29,6 +30,11 @@ stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
 stage "detect-hw" "node" {}
 `
+
+// TestSlips checks what prelet reports for mistakes that people make: each message has a place, names what is wrong,
+// and says what to write instead. TestMistakes has whole messages.
+func TestSlips(t *testing.T) {
+	t.Parallel()
 	all := slips()
 	if len(all) < 60 {
 		t.Errorf("got %d mistakes, want at least 60", len(all))
@@ -41,7 +47,7 @@ stage "detect-hw" "node" {}
 			if strings.Contains(s.site, `stage "write"`) {
 				after = "\n"
 			}
-			text := before
+			text := beforeSlips
 			if strings.HasPrefix(s.site, "cluster") || strings.Contains(s.site, "fetch-config") {
 				text = strings.Repeat("\n", 5) + "stage \"fetch-ca\" \"cluster\" {}\n\nstage \"detect-hw\" \"node\" {}\n"
 			}
@@ -52,6 +58,14 @@ stage "detect-hw" "node" {}
 				}
 			}
 			args = []string{"validate", "--strict", "."}
+		}
+
+		for _, f := range txtar.Parse([]byte(s.files)).Files {
+			path := filepath.Join(dir, f.Name)
+			err := os.MkdirAll(filepath.Dir(path), 0o700)
+			if err = cmp.Or(err, os.WriteFile(path, f.Data, 0o600)); err != nil {
+				t.Fatal(err)
+			}
 		}
 
 		c := exec.Command("prelet", args...)
@@ -82,6 +96,18 @@ func slips() []slip {
 	}
 	reserve := func(lines string) string { return "stage \"reserve\" \"r\" {\n  " + lines + "\n}" }
 	amounts := func(line string) string { return reserve("policy = \"static\"\n  static {\n    " + line + "\n  }") }
+	const ofMachine = "-- a.hcl --\nstage \"detect-hw\" \"n\" {}\n"
+	machine := func(name, facts, place, next string) slip {
+		return slip{name: name, files: ofMachine + "-- m.json --\n{" + facts + "}\n", place: place,
+			args: []string{"plan", "--config", "a.hcl", "--hardware", "m.json"}, phrase: facts + "}", next: next}
+	}
+	object := func(name, text, place, phrase, next string) slip {
+		return slip{name: name,
+			files: "-- a.hcl --\n" + strings.SplitAfter(beforeSlips, "\n}\n")[0] +
+				"stage \"fetch-config\" \"k\" { config_map = \"a/b\" }\n-- m.json --\n{}\n-- a/b.yaml --\n" + text,
+			args:  []string{"plan", "--config", "a.hcl", "--hardware", "m.json", "--objects", "."},
+			place: "a/b.yaml" + place, phrase: phrase + "\n", next: next}
+	}
 	const comparison = "A comparison is written =="
 	const dots = "max(LIST...)"
 
@@ -305,6 +331,20 @@ func slips() []slip {
 		{name: "a name of a detector", site: `detector "Nvidia" {}`, place: "a.hcl:9:1",
 			phrase: "lower-case letters", next: "lock the program again"},
 		{name: "no detector to lock", args: []string{"detectors", "lock"}, phrase: "takes the paths of detectors"},
+
+		// Files that a person edits: the line of that file is shown, and where it is used.
+		machine("a kind in capitals", `"accelerators": [{"kind": "GPU"}]`, "m.json:1:28", `Did you mean "gpu"?`),
+		machine("a short PCI address", `"pci": [{"address": "1B:00.0"}]`, "m.json:1:22", `Write "0000:1b:00.0"`),
+		machine("an identifier in capitals", `"pci": [{"device": "10DE:2330"}]`, "m.json:1:21", `Write "10de:2330"`),
+		machine("a MAC with dashes", `"interfaces": {"eth0": {"mac": "02-00-5E-00-53-01"}}`, "m.json:1:33",
+			`Write "02:00:5e:00:53:01"`),
+		machine("an architecture of uname", `"cpu": {"architecture": "x86_64"}`, "m.json:1:26", "amd64"),
+		object("a List", "kind: List\nitems: []\n", ":1:1", "kind: List", "a file of its own"),
+		object("another name", "kind: ConfigMap\nmetadata:\n  name: x\n", ":3:3", "name: x", "move the file"),
+		object("a key of metadata", "kind: ConfigMap\nmetadata:\n  nmae: x\n", ":3:3", "nmae: x", `"name"`),
+		object("a text without quotes", "kind: ConfigMap\ndata:\n  a: b: c\n", ":3:3", "a: b: c", "in quotes"),
+		object("a tab", "kind: ConfigMap\ndata:\n\ta: b\n", ":3:2", "a: b", "with spaces"),
+		object("two documents", "kind: ConfigMap\n---\nkind: ConfigMap\n", ":3:1", "kind: ConfigMap", "of their own"),
 
 		// The command line.
 		{name: "apply", args: []string{"apply"}, phrase: `unknown command "apply"`, next: "`prelet run`"},

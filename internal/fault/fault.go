@@ -17,6 +17,7 @@ type Fault struct {
 	Why     string // the reason; empty where Err says it
 	Next    string // the next step, without a full stop; may be empty
 	Err     error  // the cause; may be nil
+	Source  string // the text of the file of At, if its line is to be shown
 }
 
 // Place is a line of a file, or a file or server as a whole. Line and Column count from 1; 0 means none.

@@ -2,11 +2,14 @@ package origin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 )
 
 // Extra is stored in hcl.Diagnostic.Extra: the properties of a message besides its text.
@@ -21,6 +24,8 @@ type Extra struct {
 	Rule, Effect string    // of a rule of the kubelet that is violated, and what the kubelet does; "" for none
 	SetBy        string    // the stage, ConfigMap or file that has the item of that rule
 	At           BasePlace // of that item, if the base has it
+
+	Source string // the text of the file of the place, if that is not one of the site
 }
 
 // BasePlace is where the base of a node has an item.
@@ -34,6 +39,32 @@ type BasePlace struct {
 func Error(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 	return newDiagnostic(hcl.DiagError, c, at, summary, detail, args)
 }
+
+// InFile returns an error at the place of a fault, which has the text of that file: at a word, or at a line.
+func InFile(f *fault.Fault, detail string) *hcl.Diagnostic {
+	lines := strings.SplitAfter(f.Source, "\n")
+	line := []rune(lines[min(f.At.Line, len(lines))-1])
+	column := min(f.At.Column-1, len(line))
+	marked := word().FindString(string(line[max(column, 0):]))
+	if column < 0 {
+		marked = strings.TrimSpace(string(line))
+		column = max(0, slices.IndexFunc(line, func(r rune) bool { return !unicode.IsSpace(r) }))
+	}
+	start := hcl.Pos{Line: f.At.Line, Column: column + 1, Byte: len(string(line[:column]))}
+	for _, before := range lines[:start.Line-1] {
+		start.Byte += len(before)
+	}
+
+	end := start
+	end.Byte += len(marked)
+	d := Error(f.Code, hcl.Range{Filename: f.At.File, Start: start, End: end}, f.Summary, "%s", detail)
+	d.Extra = Extra{Code: f.Code, Source: f.Source}
+
+	return d
+}
+
+// word matches a text in quotes, or a word.
+var word = lazy.Regexp(`^("(\\.|[^"\\])*"|[^\s,:\]}]*)`)
 
 // Warning returns a diagnostic that does not stop the boot.
 func Warning(

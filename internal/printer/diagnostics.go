@@ -71,7 +71,11 @@ func (b *page) writeDiagnostic(sources map[string][]byte, d *hcl.Diagnostic, det
 	b.writeHeading(origin.Capitalize(origin.Severity(d))+":", paint, d)
 	if at := d.Subject; at != nil && at.Filename != "" {
 		fmt.Fprintf(b, "  %s\n", b.cell(origin.Place(*at).String()))
-		b.writeSnippet(hideSecrets(sources[at.Filename]), *at, paint)
+		source := sources[at.Filename]
+		if x, _ := d.Extra.(origin.Extra); x.Source != "" {
+			source = []byte(x.Source)
+		}
+		b.writeSnippet(hideSecrets(source), *at, paint)
 	}
 	b.writeText("  ", detail)
 	b.writeLine("")

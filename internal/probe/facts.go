@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/probe/hardware"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 )
 
 // answerFacts returns the hardware, after waiting for the links and drivers that the site names. A link or driver
@@ -135,8 +136,9 @@ func readFacts(path string, units []string) world.Answer {
 
 	f, err := decodeFacts(text)
 	if err != nil {
-		why, next := value.ExplainPlace(path, err)
-		return world.Failure(fault.HardwareFailed, why, cmp.Or(next, "Write the file with `prelet detect -o json`"))
+		f := value.FaultIn(fault.HardwareFailed, path, text, err)
+		f.Next = cmp.Or(f.Next, "Write the file with `prelet detect -o json`")
+		return world.Answer{Fault: f}
 	}
 
 	addUnits(&f, units, nil, nil)
@@ -176,9 +178,9 @@ func decodeFacts(text []byte) (world.Facts, error) {
 	isDocument := json.Unmarshal(text, &document) == nil && document.Facts != nil
 	err := error(nil)
 	if isDocument {
-		err = value.DecodeStrict(text, &d)
+		err = value.DecodeStrict(text, &d, suggestFact)
 	} else {
-		err = value.DecodeStrict(text, &d.Facts)
+		err = value.DecodeStrict(text, &d.Facts, suggestFact)
 	}
 
 	f := d.Facts.Facts
@@ -197,6 +199,13 @@ func decodeFacts(text []byte) (world.Facts, error) {
 	}
 
 	return f, nil
+}
+
+// suggestFact is a value.Suggest for facts that a person may have written.
+func suggestFact(path []string, text string) string {
+	names := slices.DeleteFunc(slices.Clone(path), func(name string) bool { return strings.Trim(name, "0123456789") == "" })
+
+	return schema.SuggestFact(strings.TrimPrefix(strings.Join(names, "."), "facts."), text)
 }
 
 func missingFact(name, what string) error {

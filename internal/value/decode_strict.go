@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/nearest"
 )
 
@@ -33,22 +34,32 @@ func (e *PlaceError) Error() string {
 	return text
 }
 
-// ExplainPlace returns an error of a file as FILE:LINE:COLUMN: REASON, and what to write instead.
-func ExplainPlace(path string, err error) (why, next string) {
+// FaultIn returns an error of a file as a fault: with its place and the file's text, if it has a place.
+func FaultIn(code fault.Code, path string, text []byte, err error) *fault.Fault {
+	f := &fault.Fault{Code: code, At: fault.Place{File: path}, Why: err.Error()}
 	var at *PlaceError
-	if !errors.As(err, &at) {
-		return path + ": " + err.Error(), ""
+	if errors.As(err, &at) {
+		f.At.Line, f.At.Column, f.Source = at.Line, at.Column, string(text)
+		f.Why, f.Next = at.Why, at.Next
+	} else if m := yamlLine().FindStringSubmatch(f.Why); m != nil {
+		f.At.Line, _ = strconv.Atoi(m[1])
+		f.Source = string(text)
+		f.Why = strings.Replace(f.Why, m[0], "", 1)
 	}
 
-	return fmt.Sprintf("%s:%d:%d: %s", path, at.Line, at.Column, at.Why), at.Next
+	return f
 }
 
+// Suggest returns what to write, as a sentence, in place of a text at a path of names and indices; "" if it is right.
+type Suggest func(path []string, text string) string
+
 // DecodeStrict decodes a JSON document by the type of a Go value. It refuses names that the type does not have, in
-// other letters too, duplicate names, values of another type, null where it has no meaning, and text after the
-// document. Such errors are *PlaceError and have no words of Go.
-func DecodeStrict(text []byte, into any) error {
+// other letters too, duplicate names, values of another type, null where it has no meaning, texts for which suggest has
+// another one, and text after the document. Such errors are *PlaceError and have no words of Go. suggest may be nil.
+func DecodeStrict(text []byte, into any, suggest Suggest) error {
 	err := newStrict(text, 0).check(nil, nil) // a document that is cut off says so, whatever its names are
 	d := newStrict(text, 0)
+	d.suggest = suggest
 	if err == nil {
 		err = d.check(reflect.TypeOf(into), nil)
 	}
@@ -80,6 +91,7 @@ type strictDecoder struct {
 	dec  *json.Decoder
 	// isNewer accepts names that resemble no known one: a newer prelet may have written them.
 	isNewer bool
+	suggest Suggest
 }
 
 func newStrict(text []byte, base int) *strictDecoder {
@@ -151,6 +163,11 @@ func (d *strictDecoder) check(t reflect.Type, path []string) error {
 		return d.checkList(t, path, at)
 	case t != nil && !fits(tok, t):
 		return d.wrong(at, path, t, describeToken(tok))
+	}
+	if text, isText := tok.(string); isText && d.suggest != nil {
+		if next := d.suggest(path, text); next != "" {
+			return d.errorAt(at, path, fmt.Sprintf("%s is never %q", describePath(path), text), next)
+		}
 	}
 
 	return nil

@@ -137,7 +137,7 @@ func oneDocument(src []byte) (any, error) {
 		case errors.Is(err, io.EOF):
 			return first, nil
 		case err != nil:
-			return nil, yamlError(err)
+			return nil, YAMLError(err)
 		case n == 1:
 			first = doc
 		case doc != nil:
@@ -149,12 +149,21 @@ func oneDocument(src []byte) (any, error) {
 // yamlLine is the place in the library's errors, which have it as text only.
 var yamlLine = lazy.Regexp(`\bline ([0-9]+): `)
 
-// yamlError keeps the library's line and cause, on one line.
-func yamlError(err error) error {
+// YAMLError keeps the line and the cause of an error of the library, on one line, and adds what is mostly the reason.
+func YAMLError(err error) error {
 	msg := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " ")
 	msg = strings.TrimPrefix(msg, "unmarshal errors: ")
 	if r := []rune(msg); len(r) > 200 {
 		msg = string(r[:200]) + "…"
+	}
+	for cause, reason := range map[string]string{
+		"mapping values are not allowed": `a text that contains ": " is written in quotes`,
+		"cannot start any token":         "YAML indents with spaces, and a text that begins with a sign is in quotes",
+		"did not find expected key":      "this line or the next one is not indented as those before",
+	} {
+		if strings.Contains(msg, cause) {
+			msg += ": " + reason
+		}
 	}
 	line := 0
 	if m := yamlLine().FindStringSubmatch(msg); m != nil {

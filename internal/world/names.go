@@ -59,18 +59,22 @@ func codeOf(text string, kind Kind) (fault.Code, bool) {
 }
 
 // asRecorded reduces a failure to the fields of a recording, so that a run equals its replay. Its place becomes a
-// part of the reason.
+// part of the reason. A place in a file that a person edits stays, with the text that shows it.
 func asRecorded(kind Kind, a Answer) Answer {
 	if a.Fault == nil {
 		return a
 	}
 
 	code, _ := codeOf(nameOf(a.Fault.Code), kind)
-	a.Fault = &fault.Fault{
+	f := &fault.Fault{
 		Code: code,
 		Why:  a.Fault.Reason(),
 		Next: a.Fault.Next,
 	}
+	if a.Fault.Source != "" {
+		f.At, f.Source = a.Fault.At, a.Fault.Source
+	}
+	a.Fault = f
 
 	return a
 }

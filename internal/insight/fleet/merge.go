@@ -43,7 +43,7 @@ func Decode(text []byte) (*FleetEffect, error) {
 	}
 
 	var r FleetEffect
-	if err := value.DecodeStrict(text, &r); err != nil {
+	if err := value.DecodeStrict(text, &r, nil); err != nil {
 		return nil, fault.RecordingInvalid.Errorf("%s", err)
 	}
 	if s := r.Shard; s == nil || s.Index < 0 || s.Index >= s.Of {

@@ -314,7 +314,7 @@ func decodeReply(fields map[string]cty.Value) (world.DetectorAns, error) {
 	if err != nil {
 		return reply, err
 	}
-	err = value.DecodeStrict(text, &reply)
+	err = value.DecodeStrict(text, &reply, nil)
 	var at *value.PlaceError // of a text that the file does not have
 	if errors.As(err, &at) {
 		err = errors.New(strings.TrimRight(at.Why+". "+at.Next, ". "))

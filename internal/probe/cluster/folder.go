@@ -71,30 +71,22 @@ func (d Folder) ReadConfigMap(namespace, name string) (Object, error) {
 }
 
 func parseConfigMapFile(path string, text []byte, namespace, name string) (Object, error) {
+	refuse := func(err error, next string) (Object, error) {
+		f := value.FaultIn(fault.ClusterUnusable, path, text, err)
+		f.Next = cmp.Or(f.Next, next)
+
+		return Object{}, f
+	}
+
 	if err := value.CheckYAMLSize(text); err != nil {
-		return Object{}, &fault.Fault{
-			Code: fault.ClusterUnusable,
-			Why:  path + ": " + err.Error(),
-			Next: "A ConfigMap of a cluster has at most 1 MiB",
-		}
+		return refuse(err, "A ConfigMap of a cluster has at most 1 MiB")
 	}
-
 	if err := kubelet.CheckSingleDocument(string(text)); err != nil {
-		return Object{}, &fault.Fault{
-			Code: fault.ClusterUnusable,
-			Why:  path + ": " + err.Error(),
-			Next: "With --objects, each file has one ConfigMap: write the others into files of their own",
-		}
+		return refuse(err, "With --objects, each file has one ConfigMap: write the others into files of their own")
 	}
-
 	cm, err := decodeConfigMap(text)
 	if err != nil {
-		why, next := value.ExplainPlace(path, err)
-		return Object{}, &fault.Fault{
-			Code: fault.ClusterUnusable,
-			Why:  why,
-			Next: cmp.Or(next, "Write it in the format of `kubectl get configmap NAME -o yaml`"),
-		}
+		return refuse(err, "Write it in the format of `kubectl get configmap NAME -o yaml`")
 	}
 
 	want := namespace + "/" + name
@@ -102,15 +94,23 @@ func parseConfigMapFile(path string, text []byte, namespace, name string) (Objec
 	found := foundNamespace + "/" + cmp.Or(cm.Metadata.Name, name)
 
 	if found != want {
-		return Object{}, &fault.Fault{
-			Code: fault.ClusterUnusable,
-			Why:  fmt.Sprintf("%s contains the ConfigMap %s, not %s", path, found, want),
-			Next: "With --objects, the path of a ConfigMap is NAMESPACE/NAME.yaml, as in its metadata: " +
-				"move the file, or replace it with the ConfigMap that the site names",
+		key := "name"
+		if foundNamespace != namespace {
+			key = "namespace"
 		}
+		return refuse(placeIn(text, fmt.Sprintf("it contains the ConfigMap %s, not %s", found, want), "metadata", key),
+			"With --objects, the path of a ConfigMap is NAMESPACE/NAME.yaml, as in its metadata: "+
+				"move the file, or replace it with the ConfigMap that the site names")
 	}
 
 	return cm.object(), nil
+}
+
+// placeIn returns a mistake at a value of a YAML document.
+func placeIn(text []byte, why string, path ...string) *value.PlaceError {
+	line, column := findYAML(text, path)
+
+	return &value.PlaceError{Line: line, Column: column, Why: why}
 }
 
 // configMapFile has all names of a ConfigMap, as kubectl prints it.
@@ -144,18 +144,21 @@ type configMapFile struct {
 func decodeConfigMap(text []byte) (cm configMap, err error) {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		why := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", " "), "yaml: ")
-		return cm, errors.New("not a ConfigMap: " + why)
+		return cm, value.YAMLError(err)
 	}
 	var head struct {
 		Kind any `json:"kind"`
 	}
 	if err := yaml.Unmarshal(asJSON, &head); err != nil || head.Kind != "ConfigMap" {
-		return cm, fmt.Errorf("it is not a ConfigMap: its kind is %v", cmp.Or(head.Kind, "missing"))
+		at := placeIn(text, fmt.Sprintf("this is not a ConfigMap: its kind is %v", cmp.Or(head.Kind, "missing")), "kind")
+		if kind, _ := head.Kind.(string); strings.HasSuffix(kind, "List") {
+			at.Next = "Write each of its items into a file of its own, NAMESPACE/NAME.yaml"
+		}
+		return cm, at
 	}
 
 	var at *value.PlaceError
-	if err := value.DecodeStrict(asJSON, new(configMapFile)); errors.As(err, &at) {
+	if err := value.DecodeStrict(asJSON, new(configMapFile), nil); errors.As(err, &at) {
 		at.Line, at.Column = findYAML(text, at.Path)
 		if isText := len(at.Path) == 2 && at.Path[0] == "data"; isText && strings.HasSuffix(at.Why, " is an object") {
 			at.Next = fmt.Sprintf("Write a text: `%s: |`, with its lines below, indented", at.Path[1])

@@ -87,17 +87,17 @@ func TestFolderConfigMap(t *testing.T) {
 		"bare":  {"", "", ""},
 		"json":  {"", "", ""},
 		"both":  {"", "", ""},
-		"other": {"", fault.ClusterUnusable, "other.yaml contains the ConfigMap kube-system/kubelet-config, " +
+		"other": {"", fault.ClusterUnusable, "other.yaml:3:12: it contains the ConfigMap kube-system/kubelet-config, " +
 			"not kube-system/other;"},
-		"moved": {"", fault.ClusterUnusable, "moved.json contains the ConfigMap default/moved, not " +
+		"moved": {"", fault.ClusterUnusable, "moved.json:1:48: it contains the ConfigMap default/moved, not " +
 			"kube-system/moved;"},
-		"secret": {"", fault.ClusterUnusable, "secret.yaml: it is not a ConfigMap"},
-		"broken": {"", fault.ClusterUnusable, "broken.yaml: not a ConfigMap: line 1: did not find expected node content"},
+		"secret": {"", fault.ClusterUnusable, "secret.yaml:1:1: this is not a ConfigMap: its kind is Secret"},
+		"broken": {"", fault.ClusterUnusable, "broken.yaml:1: not YAML: did not find expected node content"},
 		"number": {"", fault.ClusterUnusable, "number.yaml:4:3: data.max is the number 5; Write a text, in double quotes"},
 		"typo": {"", fault.ClusterUnusable,
 			`typo.yaml:4:3: unknown name "nmae" in metadata; Did you mean "name"?`},
-		"two":   {"", fault.ClusterUnusable, "two.yaml: line 6: a second document begins"},
-		"twice": {"", fault.ClusterUnusable, "twice.json: line 2: a second document begins"},
+		"two":   {"", fault.ClusterUnusable, "two.yaml:6: a second document begins"},
+		"twice": {"", fault.ClusterUnusable, "twice.json:2: a second document begins"},
 		"large": {"", fault.ClusterUnusable, "large.yaml: it has more than 2097152 bytes"},
 		"none":  {"", fault.Absent, string(d) + "/kube-system/none.yaml or "},
 	} {

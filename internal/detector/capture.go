@@ -37,8 +37,8 @@ func (c *capture) text() string {
 	defer c.mu.Unlock()
 
 	gap := ""
-	if c.lost > 0 {
-		gap = fmt.Sprintf("\n… %d bytes …\n", c.lost)
+	if c.lost > 0 { // next to an ellipsis, the redactor finds a part of a secret
+		gap = fmt.Sprintf("…\n%d bytes are left out\n…", c.lost)
 	}
 
 	return string(c.head) + gap + string(c.tail)

@@ -3,6 +3,9 @@ package detector
 import (
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // TestSummarizeOutput: a crash is summarized by its reason, whatever follows.
@@ -21,6 +24,33 @@ func TestSummarizeOutput(t *testing.T) {
 	} {
 		if got := summarizeOutput(output); !strings.HasPrefix(got, want) || len(got) > 610 || strings.Contains(got, "goroutine") {
 			t.Errorf("summary of %.80q: got %q, want %q", output, got, want)
+		}
+	}
+}
+
+// TestCutSecrets lets a detector print a secret over and over, so that each cut of its output is in the middle of one:
+// no part of it is left.
+func TestCutSecrets(t *testing.T) {
+	const secret = "canary.0canary1secret23"
+	redactor := value.NewRedactor()
+	redactor.Add([]byte(secret))
+	for before := range len(secret) {
+		begin, end := strings.Repeat("x", before), strings.Repeat("x", len(secret)-before)
+		for name, output := range map[string]string{
+			"one line":        begin + strings.Repeat(secret, 2*contract.MaxStderr/len(secret)) + end,
+			"lines":           begin + strings.Repeat(secret+secret+"\n", contract.MaxStderr/len(secret)) + end,
+			"after blanks":    begin + strings.Repeat(" ", contract.MaxStderr/2-len(secret)) + secret + "\n",
+			"before an error": begin + strings.Repeat(secret, 2*contract.MaxStderr/len(secret)) + end + "\nfailed\n",
+		} {
+			var c capture
+			_, _ = c.Write([]byte(output))
+			got := redactor.String(summarizeOutput(c.text()))
+			for at := range len(secret) - 5 {
+				if part := secret[at : at+6]; strings.Contains(got, part) {
+					t.Errorf("%s after %d bytes: got %q in %.80q, want no part of the secret", name, before, part, got)
+					break
+				}
+			}
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,6 +45,7 @@ cluster does not give an image back.`,
 				ctx, cancel = context.WithTimeout(ctx, imageWait)
 				defer cancel()
 			}
+			var shown []string // rows, before the generations were read
 			show := func(s looking.NodeStatus) error {
 				for _, text := range []*string{&s.Problem, &s.Interrupted, &s.Lost, &s.SetAside} {
 					*text = a.nameRoot(*text)
@@ -52,10 +55,18 @@ cluster does not give an image back.`,
 					return a.printJSON(s)
 				}
 
-				return a.show(false, "status", struct {
+				var text strings.Builder
+				if err := a.view(&text, "status", struct {
 					looking.NodeStatus
 					Long bool
-				}{s, long})
+				}{s, long}); err != nil {
+					return err
+				}
+				added := addRows(&shown, text.String())
+				return a.print(func(w io.Writer) error {
+					_, err := io.WriteString(w, added)
+					return err
+				})
 			}
 			var early func(looking.NodeStatus)
 			if !wait && !image && !w.output.isJSON() {
@@ -82,6 +93,23 @@ cluster does not give an image back.`,
 	c.MarkFlagsMutuallyExclusive("image", "root")
 	c.Flags().BoolVar(&long, "long", false, "more: the stages and their times")
 	return c
+}
+
+// addRows returns the rows of a text that are not shown yet, and adds them. A line that begins with a space continues a
+// row.
+func addRows(shown *[]string, text string) string {
+	var rows []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, " ") && len(rows) > 0 {
+			rows[len(rows)-1] += line
+			continue
+		}
+		rows = append(rows, line)
+	}
+	rows = slices.DeleteFunc(rows, func(row string) bool { return slices.Contains(*shown, row) })
+	*shown = append(*shown, rows...)
+
+	return strings.Join(rows, "")
 }
 
 // printImageVerdict prints whether the image of this boot may stay. Exit status 1 gives it back.

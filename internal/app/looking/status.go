@@ -136,6 +136,7 @@ func showEarly(s NodeStatus, early func(NodeStatus)) (stop func()) {
 		return func() {}
 	}
 	known := *s.Status
+	known.Degraded, known.Notes = slices.Clone(known.Degraded), slices.Clone(known.Notes) // lookAgain changes them
 	s.Status = &known
 	shown := make(chan struct{})
 	timer := time.AfterFunc(earlyAfter, func() {

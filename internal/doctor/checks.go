@@ -257,10 +257,9 @@ func (in *Observations) checkIdentity(r *check.Recorder) {
 	if p == nil {
 		return
 	}
+	serving := cmp.Or(p.Kubelet.DamagedServing, p.Kubelet.DamagedOwn)
 	switch id := p.Kubelet.Identity; {
 	case !r.IsFine():
-	case p.Kubelet.Joined:
-		r.Fine("the node has joined: " + p.Kubelet.JoinedWhy)
 	case p.Kubelet.Damaged != nil:
 		r.Warn(
 			"the kubelet's client certificate is damaged",
@@ -268,6 +267,14 @@ func (in *Observations) checkIdentity(r *check.Recorder) {
 			"prelet run, with a bootstrap token: it sets the certificate aside, and the node joins again; by hand: "+
 				p.Kubelet.Damaged.Remove,
 		)
+	case p.Changes == nil && serving != nil: // a plan names the one that the kubelet uses
+		r.Warn(
+			"a serving certificate is damaged",
+			serving.Why+", and a kubelet that uses it ends",
+			"correct the site: then prelet run sets it aside; by hand: "+serving.Remove,
+		)
+	case p.Kubelet.Joined:
+		r.Fine("the node has joined: " + p.Kubelet.JoinedWhy)
 	case id != nil:
 		r.Warn(
 			"there is a kubelet.conf, and the node has not joined",

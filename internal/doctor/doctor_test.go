@@ -145,6 +145,10 @@ func TestIll(t *testing.T) {
 		{"a state folder that cannot be read", func(i *Observations) { i.Files = nil }, "disk", check.Unread, "whether the files"},
 		{"a plan that failed", func(i *Observations) { i.Plan.Changes = nil }, "disk", check.Unread, "whether the files"},
 		{"an expired identity", func(i *Observations) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", check.Warning, "has not joined"},
+		{"a plan that failed, and a damaged certificate", func(i *Observations) {
+			i.Plan.Changes, i.Plan.Kubelet.Joined = nil, true
+			i.Plan.Kubelet.DamagedOwn = &world.DamagedAns{Why: "it is empty", Remove: "rm it"}
+		}, "identity", check.Warning, "serving certificate"},
 		{"a generation of a newer prelet", func(i *Observations) { i.Kept.Newer = broken }, "state", check.Warning, "a newer prelet"},
 		{"a journal that cannot be read", func(i *Observations) { i.Kept.Err = broken }, "state", check.Problem, "cannot be read"},
 		{"a mistake in the site", func(i *Observations) {

@@ -51,7 +51,7 @@ func TestSlowBinary(t *testing.T) {
 	}
 }
 
-// TestOpenHangs: a program whose state is known, and which nobody can open, is not started: that would have no bound. A
+// TestOpenHangs: a program whose state is known, and which cannot be opened, is not started: that would have no bound. A
 // lease of another process lets each open of a file wait, for 45 s by default.
 func TestOpenHangs(t *testing.T) {
 	t.Parallel()

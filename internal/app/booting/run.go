@@ -102,6 +102,7 @@ func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRu
 	rep := e.StartReport(h, again)
 	e.HideKept(store)
 	machine := h.Machine(store, rep)
+	machine.Redact = e.Redactor.String
 	e.ShowSteps(machine)
 	kind := ofRun
 	if store == nil {

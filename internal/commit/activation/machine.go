@@ -56,6 +56,9 @@ type StateMachine struct {
 	// if it does not. Nil: it cannot be asked.
 	AskBinary func(ctx context.Context, unit string) (words string)
 
+	// Redact hides secrets in a verdict, which is stored: a kubelet may quote them. Nil: there are none.
+	Redact func(string) string
+
 	// Note is called when a step begins and when it ends. Extend is called before each wait with its maximum duration,
 	// so that the unit's own timeout can be extended. Both may be nil.
 	Note   func(report.Event)

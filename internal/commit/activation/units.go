@@ -297,7 +297,7 @@ func (m *StateMachine) quoteLog(ctx context.Context, unit string, since time.Dur
 		return see
 	}
 	if last := failure.LastLine(lines); last != "" {
-		return "; its last line is: " + last + see
+		return "; its last line is: " + m.redact(last) + see
 	}
 
 	return see

@@ -145,6 +145,7 @@ func (m *StateMachine) watch(
 		}
 	}
 
+	m.hideSecrets(&f)
 	switch {
 	case err != nil:
 		m.note("verify", "failed", "%v", err)
@@ -157,6 +158,26 @@ func (m *StateMachine) watch(
 	}
 
 	return f, err
+}
+
+// hideSecrets hides secrets in what a kubelet says: it is stored.
+func (m *StateMachine) hideSecrets(f *watchResult) {
+	f.reason = m.redact(f.reason)
+	for i := range f.checks {
+		f.checks[i].Message = m.redact(f.checks[i].Message)
+	}
+	if f.cause != nil {
+		f.cause.Sentence = m.redact(f.cause.Sentence)
+		f.cause.Words = m.redact(f.cause.Words)
+	}
+}
+
+func (m *StateMachine) redact(text string) string {
+	if m.Redact == nil {
+		return text
+	}
+
+	return m.Redact(text)
 }
 
 // whyUngated returns why a unit whose files a generation changed would start without the gate; "" if it does not.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -97,11 +98,16 @@ func (h holding) because(why string) map[string]holding {
 	return map[string]holding{"": h}
 }
 
-// findHolds returns the holds by their names. If their file is gone, it is what the last run of this boot has reported.
-func (r *Run) findHolds() map[string]holding {
+// findHolds returns the holds by their names. If their file is gone, it is what the last run of this boot has reported. A
+// file that cannot be read has no hold of this boot before its first run.
+func (r *Run) findHolds(ctx context.Context) map[string]holding {
 	all := readHolds(r.Machine.StateDir, r.Machine.BootID)
 	rest := min(maxUnread, r.Report.LastHold().Sub(r.Machine.Clock.Now())) // a clock that was set back has no bound
-	if all != nil || rest <= 0 {
+	_, isUnread := all[""]
+	switch {
+	case isUnread && rest <= 0 && !activation.HasRun(ctx, r.Machine.Units):
+		return nil
+	case all != nil || rest <= 0:
 		return all
 	}
 
@@ -157,7 +163,7 @@ func (r *Run) askHolds(ctx context.Context, p *boot.Plan, redact func(string) st
 	r.areHoldsAsked = true
 	r.held = nil
 
-	was := r.findHolds()
+	was := r.findHolds(ctx)
 	all, areKnown := r.listHolds(p, was)
 	r.isHoldPlanned = areKnown
 	r.wereHoldsKnown = len(was) > 0

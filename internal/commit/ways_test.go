@@ -237,6 +237,7 @@ func (c wayCase) loseHolds() {
 		must(c.t, os.Remove(file))
 		return
 	case "damaged":
+		c.hasRun = true
 		must(c.t, os.WriteFile(file, []byte(`{"gpu":`), 0o600))
 	}
 	must(c.t, errors.Join(os.RemoveAll(c.dir+"/run"), os.Mkdir(c.dir+"/run", 0o755)))
@@ -350,6 +351,26 @@ func (c wayCase) checkWay(name string, res Ended, want, shown string) {
 	}
 	if (want == "says") != overrides && !isShut {
 		c.t.Errorf("%s: got %q; want it said whether a hold or prelet is overridden", name, said)
+	}
+}
+
+// TestHoldsDamagedBeforeBoot: no run of this boot has found a hold to be true, so a file that cannot be read, as after a
+// power cut, holds no kubelet of a node whose site fails; nor does one that can be read.
+func TestHoldsDamagedBeforeBoot(t *testing.T) {
+	for _, isDamaged := range []bool{false, true} {
+		c := wayCase{newBenchIn(t, t.TempDir()), "hold"}
+		c.do(t.Context(), complete("one"))
+		c.reboot()
+		c.open(true)
+		c.do(t.Context(), c.withHold(complete("two")))
+		if isDamaged {
+			must(t, os.WriteFile(filepath.Join(c.Machine.StateDir, holdFile), []byte(`{"gpu":`), 0o600))
+		}
+		c.reboot()
+		c.open(true)
+		if got := c.runs(planOf("wrong")); c.Machine.Gate.IsShut() {
+			t.Errorf("damaged: %t: got a shut gate, %s; want an open one", isDamaged, got.Reason)
+		}
 	}
 }
 

@@ -34,8 +34,9 @@ type Files struct {
 
 	argument string // as it was typed: the revision, or git: before it
 	revision string
-	files    map[string]*file // by REVISION:PATH
-	size     int64            // of all files that were read
+	trees    map[string]string // of the revision, by repository: a branch may move between two paths
+	files    map[string]*file  // by REVISION:PATH
+	size     int64             // of all files that were read
 }
 
 // file is a file, a link or a folder of a commit.
@@ -72,6 +73,7 @@ func Read(ctx context.Context, argument string, paths []string) (*Files, error) 
 	g := &Files{
 		argument: argument,
 		revision: strings.TrimPrefix(argument, Prefix),
+		trees:    map[string]string{},
 		files:    map[string]*file{},
 	}
 	switch {
@@ -124,7 +126,7 @@ func (g *Files) readPath(ctx context.Context, p string) error {
 		names = []string{"./" + filepath.Base(p)}
 	}
 
-	args := append([]string{"ls-tree", "-z", "--long", g.revision, "--"}, names...)
+	args := append([]string{"ls-tree", "-z", "--long", g.findTree(ctx, dir), "--"}, names...)
 	list, err := g.git(ctx, dir, maxTreeBytes, args...)
 	if err != nil {
 		return cmp.Or(g.findShallow(ctx, dir), err)
@@ -148,6 +150,21 @@ func (g *Files) readPath(ctx context.Context, p string) error {
 	}
 
 	return nil
+}
+
+// findTree returns the tree of the revision in the repository of a folder: for all paths the same. Where git does not
+// find it, it returns the revision, and the next command has the reason.
+func (g *Files) findTree(ctx context.Context, dir string) string {
+	out, err := g.git(ctx, dir, maxGitMessage, "rev-parse", "--show-toplevel", g.revision+"^{tree}")
+	repository, tree, ok := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if err != nil || !ok {
+		return g.revision
+	}
+	if g.trees[repository] == "" {
+		g.trees[repository] = tree
+	}
+
+	return g.trees[repository]
 }
 
 // findShallow returns the error for a revision that a shallow clone does not have, as those of CI are; nil for another

@@ -66,3 +66,43 @@ func TestRevisionLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestMovedTag moves a tag while the files of two folders are read: all are of one commit.
+func TestMovedTag(t *testing.T) {
+	dir, bin := t.TempDir(), t.TempDir()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `cd ` + dir + `
+git init -q
+git config user.name t
+git config user.email t@example.com
+mkdir a b
+for v in 1 2; do
+	echo "# $v" | tee a/a.hcl >b/b.hcl
+	git add .
+	git commit -q -m $v
+	git tag v$v
+done
+git tag moving v1
+cat >` + bin + `/git <<-EOF
+	#!/bin/sh
+	` + git + ` "\$@" && case "\$*" in *ls-tree*) ` + git + ` -C ` + dir + ` tag --force moving v2 >/dev/null;; esac
+EOF
+chmod +x ` + bin + `/git`
+	if out, err := exec.CommandContext(t.Context(), "sh", "-e", "-c", script).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+
+	files, err := Read(t.Context(), "moving", []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range files.files {
+		if f.Mode().IsRegular() && string(f.text) != "# 1\n" {
+			t.Errorf("%s: got %q, want that of the first commit", name, f.text)
+		}
+	}
+}

@@ -27,13 +27,16 @@ type Fact struct {
 // pciAddress matches an address on the PCI bus in lower case, as programs write it.
 var pciAddress = lazy.Regexp(`^(?:([0-9a-f]{1,8})[:.])?([0-9a-f]{1,2}):([0-9a-f]{1,2})[.:]([0-7])$`)
 
+// inLowerCase are the paths of facts that are in lower case.
+const inLowerCase = "accelerators.vendor accelerators.device nics.vendor nics.device pci.device"
+
 // SuggestFact returns what a fact may be in place of a word that it never is; "" if it may be that word. In a path here
 // an index is left out: nics.link.
 func SuggestFact(path, word string) string {
 	path = strings.Replace(path, "gpus.", "accelerators.", 1)
 	right := word
 	switch {
-	case path == "accelerators.vendor", path == "nics.vendor", strings.HasSuffix(path, ".device"):
+	case slices.Contains(strings.Fields(inLowerCase), path):
 		right = strings.ToLower(word)
 	case path == "cpu.architecture":
 		right = strings.NewReplacer("x86_64", "amd64", "aarch64", "arm64").Replace(word)

@@ -98,8 +98,8 @@ func (h holding) because(why string) map[string]holding {
 	return map[string]holding{"": h}
 }
 
-// findHolds returns the holds by their names. If their file is gone, it is what the last run of this boot has reported. A
-// file that cannot be read has no hold of this boot before its first run.
+// findHolds returns the holds by their names. If their file is gone, it is what the last run of this boot has reported.
+// A file that cannot be read has no hold of this boot before its first run.
 func (r *Run) findHolds(ctx context.Context) map[string]holding {
 	all := readHolds(r.Machine.StateDir, r.Machine.BootID)
 	rest := min(maxUnread, r.Report.LastHold().Sub(r.Machine.Clock.Now())) // a clock that was set back has no bound

@@ -379,8 +379,8 @@ func readStore(ctx context.Context, h *app.Host, out *NodeStatus) {
 // lookTimeout limits the request of lookAgain.
 const lookTimeout = 3 * time.Second
 
-// lookAgain replaces what a request of the kubelet for a certificate waited for by what it is now: a person or a program
-// in the cluster approves the request, or denies it. The text stays while the cluster does not answer.
+// lookAgain replaces what a request of the kubelet for a certificate waited for by what it is now: a person or a
+// program in the cluster approves the request, or denies it. The text stays while the cluster does not answer.
 func lookAgain(ctx context.Context, h *app.Host, store *generation.Store, out *NodeStatus) {
 	i := slices.IndexFunc(out.Notes, func(r fault.Reason) bool { return r.Code == fault.ServingCertificate })
 	waits, texts := "", []*string{&out.Summary, &out.Why}

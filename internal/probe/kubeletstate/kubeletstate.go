@@ -187,8 +187,8 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, name, why
 }
 
 // Approvable matches the error of Kubeconfig for a request that waits for approval, in a longer text.
-var Approvable = lazy.Regexp(`the node has not joined \([^\n]*?\), though the cluster answers: request \S+ has waited ` +
-	`for approval [^\n]*?kubectl certificate approve [\w.-]+`)
+var Approvable = lazy.Regexp(`the node has not joined \([^\n]*?\), though the cluster answers: request \S+ has ` +
+	`waited for approval [^\n]*?kubectl certificate approve [\w.-]+`)
 
 // describeJoin returns what the kubelet's request for a certificate waits for, as the cluster reports it to the token
 // with which the kubelet joins.

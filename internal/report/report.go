@@ -497,7 +497,7 @@ func (r *Reporter) Finish(code fault.Code, summary string) Status {
 	e.Summary = r.status.State + ": " + r.status.Summary
 	r.publish(e)
 
-	return r.status.clone()
+	return r.status.Clone()
 }
 
 // Status returns the status so far.
@@ -505,7 +505,7 @@ func (r *Reporter) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	return r.status.clone()
+	return r.status.Clone()
 }
 
 // WriteStatus writes status.json.

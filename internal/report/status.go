@@ -168,7 +168,7 @@ func Decode(text []byte) (*Status, error) {
 }
 
 func (s *Status) encode() ([]byte, error) {
-	out := s.clone()
+	out := s.Clone()
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -179,8 +179,8 @@ func (s *Status) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// clone returns a deep copy whose lists are never null in JSON.
-func (s *Status) clone() Status {
+// Clone returns a deep copy whose lists are never null in JSON.
+func (s *Status) Clone() Status {
 	out := *s
 	out.Degraded = append([]fault.Reason{}, s.Degraded...)
 	out.Notes = slices.Clone(s.Notes)
@@ -191,7 +191,7 @@ func (s *Status) clone() Status {
 		out.Held = &held
 	}
 	if s.Last != nil {
-		last := s.Last.clone()
+		last := s.Last.Clone()
 		out.Last = &last
 	}
 	return out

@@ -135,8 +135,7 @@ func showEarly(s NodeStatus, early func(NodeStatus)) (stop func()) {
 	if early == nil {
 		return func() {}
 	}
-	known := *s.Status
-	known.Degraded, known.Notes = slices.Clone(known.Degraded), slices.Clone(known.Notes) // lookAgain changes them
+	known := s.Status.Clone() // lookAgain changes it
 	s.Status = &known
 	shown := make(chan struct{})
 	timer := time.AfterFunc(earlyAfter, func() {

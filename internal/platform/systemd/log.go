@@ -22,9 +22,9 @@ const (
 	exportBytes = 32 << 20
 )
 
-// Log returns the lines that the processes of a unit have written to the journal in a boot since a time of its monotonic
-// clock, oldest first, without messages of systemd about the unit. A wall clock that was set back would add lines of
-// earlier boots. It runs journalctl, because go-systemd needs cgo and libsystemd to read the journal.
+// Log returns the lines that the processes of a unit have written to the journal in a boot, since a time of its
+// monotonic clock, oldest first, without messages of systemd about the unit: of a wall clock that was set back, lines
+// of earlier boots are later. It runs journalctl, because go-systemd needs cgo and libsystemd to read the journal.
 func Log(ctx context.Context, unit, bootID string, since time.Duration) ([]string, error) {
 	text, err := readNewest(
 		ctx,

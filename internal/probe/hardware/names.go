@@ -10,7 +10,7 @@ import (
 // pciIDs is the database of names, in which a name is looked up without parsing the rest. A machine's own pci.ids is
 // not used: it may be missing or years old, and it names chips, not products. A device id is not enough for a name: 38
 // of NVIDIA's 289 ids are of several products, which differ in the ids of the subsystem. A name is followed by a tab
-// and its source.
+// and its source, unless that is pci.ids.
 //
 //go:embed pciids/pci.ids
 var pciIDs string
@@ -40,8 +40,8 @@ func nameOf(device, subsystem string) (productName, bool) {
 		text, decided = own, subsystem
 	}
 
-	name, letter, isNamed := strings.Cut(text, "\t")
-	if !isNamed || name == unknown {
+	name, letter, _ := strings.Cut(text, "\t")
+	if name == "" || name == unknown {
 		return productName{}, false
 	}
 
@@ -82,7 +82,7 @@ func sourceName(letter string) string {
 	switch letter {
 	case "n":
 		return "the table of NVIDIA's driver " + nvidiaVersion
-	case "p":
+	case "":
 		return "pci.ids " + pciidsVersion
 	}
 	return "prelet's own table"

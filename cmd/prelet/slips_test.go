@@ -101,6 +101,11 @@ func slips() []slip {
 		return slip{name: name, files: ofMachine + "-- m.json --\n{" + facts + "}\n", place: place,
 			args: []string{"plan", "--config", "a.hcl", "--hardware", "m.json"}, phrase: facts + "}", next: next}
 	}
+	ofVar := func(name, kind, given, next string) slip {
+		return slip{name: name, args: []string{"eval", "var.a", "--config", "a.hcl", "--var", given},
+			files: "-- a.hcl --\nvariable \"a\" { type = " + kind + " }\nstage \"detect-hw\" \"n\" {}\n", place: "a.hcl:1:1",
+			phrase: "in single quotes", next: next}
+	}
 	object := func(name, text, place, phrase, next string) slip {
 		return slip{name: name,
 			files: "-- a.hcl --\n" + strings.SplitAfter(beforeSlips, "\n}\n")[0] +
@@ -332,6 +337,21 @@ func slips() []slip {
 			phrase: "lower-case letters", next: "lock the program again"},
 		{name: "no detector to lock", args: []string{"detectors", "lock"}, phrase: "takes the paths of detectors"},
 
+		{name: "a path without quotes", site: file("path = /etc/motd"), place: "a.hcl:11:12",
+			phrase: "A text without quotes", next: `Write "/etc/motd".`},
+		{name: "a duration without quotes", site: "override {\n  stage \"fetch-ca\" \"cluster\" { timeout = 30s }\n}", place: "a.hcl:10:42",
+			phrase: "A text without quotes", next: `Write "30s".`},
+		{name: "an amount without quotes", site: config("kubeReserved = { cpu = 500m }"), place: "a.hcl:11:38",
+			phrase: "A text without quotes", next: `Write "500m".`},
+		{name: "a taint without quotes", site: "stage \"taint\" \"t\" { taints = [a.b/c=d:NoSchedule] }", place: "a.hcl:9:31",
+			phrase: "A text without quotes", next: `Write "a.b/c=d:NoSchedule".`},
+		{name: "a default without quotes", site: "variable \"a\" { default = canary }", place: "a.hcl:9:26",
+			phrase: "must be a literal", next: `in quotes: "canary"`},
+		{name: "the name of the node in a label", site: label("node.name"), place: "a.hcl:9:46",
+			phrase: `node has no "name"`, next: "kubernetes.io/hostname"},
+		{name: "an override without a required argument", site: "override {\n  cluster { servers = null }\n}", place: "a.hcl:10:23",
+			phrase: "Missing argument", next: "remove this line"},
+
 		// Files that a person edits: the line of that file is shown, and where it is used.
 		machine("a kind in capitals", `"accelerators": [{"kind": "GPU"}]`, "m.json:1:28", `Did you mean "gpu"?`),
 		machine("a short PCI address", `"pci": [{"address": "1B:00.0"}]`, "m.json:1:22", `Write "0000:1b:00.0"`),
@@ -345,6 +365,13 @@ func slips() []slip {
 		object("a text without quotes", "kind: ConfigMap\ndata:\n  a: b: c\n", ":3:3", "a: b: c", "in quotes"),
 		object("a tab", "kind: ConfigMap\ndata:\n\ta: b\n", ":3:2", "a: b", "with spaces"),
 		object("two documents", "kind: ConfigMap\n---\nkind: ConfigMap\n", ":3:1", "kind: ConfigMap", "of their own"),
+
+		{name: "a variable that the template does not use",
+			files: "-- s/a.hcl --\nstage \"write\" \"w\" {\n  file \"a\" {\n    path    = \"/etc/motd\"\n" +
+				"    content = templatefile(\"m.tftpl\", { role = \"a\", rack = \"b\" })\n  }\n}\n" +
+				"-- s/m.tftpl --\n${role}\n",
+			args: []string{"validate", "--strict", "s"}, place: "a.hcl:4:53", phrase: `m.tftpl does not use "rack"`,
+			next: "as ${rack}, or remove it here. The template uses: role."},
 
 		// The command line.
 		{name: "apply", args: []string{"apply"}, phrase: `unknown command "apply"`, next: "`prelet run`"},
@@ -369,6 +396,16 @@ func slips() []slip {
 		{name: "an expression and a site", args: []string{"eval", "site", "1"}, phrase: "one EXPR", next: "--config"},
 		{name: "folders with a comma", args: []string{"plan", "--config", "a,b"}, phrase: "no such file",
 			next: "--config A --config B"},
+		{name: "a folder to compare with", args: []string{"plan", "--config", "a.hcl", "--against", "nope"},
+			files:  "-- a.hcl --\n-- node.hcl --\n",
+			phrase: "--against nope: no such file or folder", next: "this folder is not in a repository of git"},
+		{name: "a folder to compare with, misspelt", args: []string{"plan", "--config", "a.hcl", "--against", "nod.hcl"},
+			files: "-- a.hcl --\n-- node.hcl --\n", phrase: "nod.hcl: no such file", next: "did you mean node.hcl?"},
+		ofVar("a list in --var", "list(string)", "a=x,y", `--var 'a=["x", "y"]'`),
+		ofVar("a list whose quotes are gone", "list(string)", "a=[x]", `--var 'a=["x"]'`),
+		ofVar("numbers in --var", "list(number)", "a=1,2", `--var 'a=[1, 2]'`),
+		ofVar("an empty map in --var", "map(string)", "a= ", `--var 'a={}'`),
+		ofVar("a map in --var", "map(string)", "a={k=v}", `--var 'a={ k = "v" }'`),
 		{name: "an empty flag", args: []string{"plan", "--root", ""}, phrase: "--root is empty",
 			next: "shell variable"},
 		{name: "a generation", args: []string{"rollback", "x"}, phrase: `"x" is not the number`,

@@ -273,6 +273,15 @@ func consistsOf(e hclsyntax.Expression, isAllowed func(hclsyntax.Node) bool) boo
 	return isWhole
 }
 
+// quoteWord returns the next step for a word without quotes, before a space; "" for another expression.
+func quoteWord(x hclsyntax.Expression) string {
+	if word := hcl.ExprAsKeyword(x); word != "" {
+		return fmt.Sprintf("A text is written in quotes: %q. ", word)
+	}
+
+	return ""
+}
+
 // CheckConstants checks that the arguments which the schema declares constant are literals.
 func CheckConstants(b schema.Block, body *hclsyntax.Body) (diags hcl.Diagnostics) {
 	for _, f := range b.Fields {
@@ -287,7 +296,8 @@ func CheckConstants(b schema.Block, body *hclsyntax.Body) (diags hcl.Diagnostics
 					fault.Reference,
 					a.Expr.Range(),
 					s.Name+" must be a literal",
-					"It must be known before anything is evaluated: no references, no functions, no templates.",
+					quoteWord(a.Expr)+"It must be known before anything is evaluated: no references, no functions, no "+
+						"templates.",
 				),
 			)
 		}

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lazy"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -215,6 +217,10 @@ func describeSyntax(src []byte, diags hcl.Diagnostics) hcl.Diagnostics {
 			line = findLine(src, d.Subject.Start.Line)
 		}
 
+		isMissing := strings.HasPrefix(d.Summary, "Missing ") || strings.HasPrefix(d.Summary, "Invalid single-argument")
+		if d.Subject != nil && (isMissing || d.Summary == "Invalid expression") && describeUnquoted(src, d) {
+			return origin.WithCode(hcl.Diagnostics{d}, fault.Syntax)
+		}
 		if isAssignment(src, d.Subject) {
 			d.Detail = "= gives an argument its value, once in a line. A comparison is written ==."
 			continue
@@ -436,6 +442,34 @@ func describeWord(line string) string {
 	}
 
 	return ""
+}
+
+// unquoted matches a path, an amount, a duration, a taint or the name of an image without quotes.
+var unquoted = lazy.Regexp(
+	`^(/[\w./-]+|[0-9][0-9.]*[A-Za-z%]\w*|[\w./-]+=[\w.-]*:[A-Za-z]+|[A-Za-z][\w.-]*[:/][\w./:-]+)$`,
+)
+
+// describeUnquoted moves a message to the text without quotes that it is about. It reports whether there is one.
+func describeUnquoted(src []byte, d *hcl.Diagnostic) bool {
+	isPart := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/:=%@", r)
+	}
+	before, after := src[:d.Subject.Start.Byte], src[d.Subject.Start.Byte:]
+	start := len(bytes.TrimRightFunc(before, isPart))
+	end := len(src) - len(bytes.TrimLeftFunc(after, isPart))
+	word := string(src[start:end])
+	if !unquoted().MatchString(word) {
+		return false
+	}
+
+	d.Subject = RangeOf(src, d.Subject.Filename, start, end).Ptr()
+	d.Summary = "A text without quotes"
+	d.Detail = "Write it in double quotes."
+	if !IsVarsFile(d.Subject.Filename) { // there it may be a secret
+		d.Detail = fmt.Sprintf("Write %q.", word)
+	}
+
+	return true
 }
 
 // isBlockLine reports whether a block of a site begins on a line.

@@ -153,6 +153,13 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 	l.Report(slices.DeleteFunc(found, func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) == fault.MissingArgument // an override contains only changes
 	})...)
+	for _, f := range over.schema.Fields {
+		name := f.Spec().Name
+		if a := own.Attributes[name]; a != nil && f.Spec().Required && isNull(a.Expr) {
+			l.Error(fault.MissingArgument, a.Expr.Range(), fmt.Sprintf("Missing argument %q", name),
+				"In an override, null takes an argument away, and %s needs this one. Write a value, or remove this line.", base)
+		}
+	}
 	if len(l.Diags) > before || l.refuseMisnamed(base, over) {
 		return
 	}

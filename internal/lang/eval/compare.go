@@ -50,6 +50,9 @@ func (e *Eval) checkComparisons(x hclsyntax.Expression) hcl.Diagnostics {
 				c.compare(c.typeOf(n.RHS), n.LHS, summary, n.SrcRange)
 			}
 		case *hclsyntax.FunctionCallExpr:
+			if n.Name == "templatefile" && len(n.Args) == 2 {
+				c.diags = append(c.diags, e.checkTemplateVars(n.Args[0], n.Args[1])...)
+			}
 			if n.Name != "where" || len(n.Args) != 2 {
 				return nil
 			}

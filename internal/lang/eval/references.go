@@ -651,6 +651,8 @@ func (e *Eval) refuseAttribute(at hcl.Range, owner, name string, known []string)
 	switch {
 	case !isNear && strings.HasSuffix(owner, ".detectors"):
 		next = fmt.Sprintf("The site declares no detector of this name: add detector %q {}.", name)
+	case owner == "node" && name == "name":
+		next = "Only a test knows the name. The kubelet itself labels the Node with it: kubernetes.io/hostname."
 	case owner == "node" && name == "ip": // the argument of the block
 		next = `For ip of the node block, write node.flags["node-ip"].`
 	case found != "" && found != owner+"."+name:

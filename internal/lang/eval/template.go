@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -41,6 +43,32 @@ func (e *Eval) templateFile() function.Function {
 			return addMarks(text), nil
 		},
 	})
+}
+
+// checkTemplateVars warns of each variable that is given to a template and not used there.
+func (e *Eval) checkTemplateVars(name, vars hclsyntax.Expression) (diags hcl.Diagnostics) {
+	file, unknown := name.Value(nil)
+	if unknown.HasErrors() || !value.IsText(file) || e.site.Templates[file.AsString()] == nil {
+		return nil
+	}
+
+	used := map[string]bool{}
+	for _, reference := range e.site.Templates[file.AsString()].Variables() {
+		used[reference.RootName()] = true
+	}
+	given, _ := hcl.ExprMap(vars)
+	for _, pair := range given {
+		key, unknown := pair.Key.Value(nil)
+		if unknown.HasErrors() || !value.IsText(key) || used[key.AsString()] {
+			continue
+		}
+		diags = append(diags, origin.Warning(fault.Reference, pair.Key.Range(),
+			fmt.Sprintf("%s does not use %q", file.AsString(), key.AsString()),
+			"Use it there, as ${%s}, or remove it here. The template uses: %s.", key.AsString(),
+			cmp.Or(strings.Join(sortedKeys(used), ", "), "none")))
+	}
+
+	return diags
 }
 
 func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {

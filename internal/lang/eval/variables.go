@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -137,6 +138,10 @@ func parseVariable(v *lang.Variable, a world.VariableAns) (cty.Value, hcl.Diagno
 		return invalidVariable(v, "cannot be read", "From %s: %s.", a.Source, strings.TrimSuffix(why, "."))
 	}
 	x, err := lang.ParseValue(a.Source+" "+v.Name, []byte(a.Text))
+	if err != nil && a.Source == "--var" && v.Type.IsCollectionType() {
+		return unreadable(fmt.Sprintf("this is not %s. Write it in single quotes, with double ones inside, which a shell "+
+			"else removes: --var '%s=%s'", schema.Article(v.Type), v.Name, guessCollection(v.Type, a.Text)))
+	}
 	if err != nil {
 		return unreadable(err.Error())
 	}
@@ -146,6 +151,35 @@ func parseVariable(v *lang.Variable, a world.VariableAns) (cty.Value, hcl.Diagno
 	}
 
 	return convertVariable(v, val, "from "+a.Source)
+}
+
+// guessCollection returns what was probably meant by a text without quotes, or without brackets.
+func guessCollection(t cty.Type, text string) string {
+	quote := func(word string) string {
+		word = strings.Trim(word, "\"' ")
+		if t.ElementType() != cty.String {
+			return word
+		}
+
+		return strconv.Quote(word)
+	}
+	var items []string
+	for _, item := range strings.Split(strings.Trim(text, "[]{} "), ",") {
+		key, word, _ := strings.Cut(item, "=")
+		switch {
+		case strings.TrimSpace(item) == "":
+		case t.IsMapType():
+			items = append(items, strings.TrimSpace(key)+" = "+quote(word))
+		default:
+			items = append(items, quote(item))
+		}
+	}
+	joined := strings.Join(items, ", ")
+	if t.IsMapType() {
+		return strings.ReplaceAll("{ "+joined+" }", "{  }", "{}")
+	}
+
+	return "[" + joined + "]"
 }
 
 func literalVariable(v *lang.Variable, x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {

@@ -240,22 +240,30 @@ func (g *Files) git(
 
 	args = append([]string{"-C", dir}, args...)
 	c := exec.CommandContext(ctx, "git", args...)
-	c.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
+	c.Env = append(os.Environ(), "LC_ALL=C", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
 	stdout := limitedBuffer{max: max}
 	stderr := limitedBuffer{max: maxGitMessage}
 	c.Stdout = &stdout
 	c.Stderr = &stderr
 	if err := c.Run(); err != nil {
 		why := cmp.Or(strings.TrimSpace(stderr.String()), err.Error())
-		path := "no such file or folder, and as a revision of git: "
+		switch {
+		case strings.Contains(why, "not a git repository"):
+			why = "this folder is not in a repository of git"
+		case strings.Contains(why, "Not a valid object name"):
+			why = "git has no revision of this name here; `git branch --all` and `git tag` list names"
+		default:
+			why = fmt.Sprintf("`git %s`: %s", strings.Join(args, " "), why)
+		}
+		path := "no such file or folder" + nodefile.SuggestBeside(g.argument) + "; "
 		beside := filepath.Join("..", g.argument) // the folder of another ring, named from within one
 		if _, err := nodefile.Lstat(beside); err == nil {
-			path = fmt.Sprintf("no such file or folder; did you mean --against %s? As a revision of git: ", beside)
+			path = fmt.Sprintf("no such file or folder; did you mean --against %s? As a revision: ", beside)
 		}
 		if g.isMarked() {
 			path = ""
 		}
-		return nil, g.refuse("%s`git %s`: %s", path, strings.Join(args, " "), why)
+		return nil, g.refuse("%s%s", path, why)
 	}
 
 	return stdout.Bytes(), nil

@@ -203,7 +203,8 @@ func decodeFacts(text []byte) (world.Facts, error) {
 
 // suggestFact is a value.Suggest for facts that a person may have written.
 func suggestFact(path []string, text string) string {
-	names := slices.DeleteFunc(slices.Clone(path), func(name string) bool { return strings.Trim(name, "0123456789") == "" })
+	isIndex := func(name string) bool { return strings.Trim(name, "0123456789") == "" }
+	names := slices.DeleteFunc(slices.Clone(path), isIndex)
 
 	return schema.SuggestFact(strings.TrimPrefix(strings.Join(names, "."), "facts."), text)
 }

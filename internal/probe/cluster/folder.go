@@ -1,15 +1,16 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
-	yamlnode "gopkg.in/yaml.v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -169,30 +170,17 @@ func decodeConfigMap(text []byte) (cm configMap, err error) {
 	return cm, yaml.Unmarshal(asJSON, &cm)
 }
 
-// findYAML returns the line and column of a value of a YAML document, from 1: of its name, if it is in a mapping.
+// findYAML returns the line and column of a value of a YAML or JSON document, from 1: of its name. Each name is searched
+// behind the one before it, since a parser with places would be a second one.
 func findYAML(text []byte, path []string) (line, column int) {
-	var document yamlnode.Node
-	if yamlnode.Unmarshal(text, &document) != nil || len(document.Content) == 0 {
-		return 1, 1
-	}
-
-	node := document.Content[0]
-	line, column = node.Line, node.Column
+	at := 0
 	for _, name := range path {
-		i, err := strconv.Atoi(name)
-		if isIndex := err == nil && node.Kind == yamlnode.SequenceNode && i < len(node.Content); isIndex {
-			node = node.Content[i]
-			line, column = node.Line, node.Column
-			continue
-		}
-		for k := 0; k+1 < len(node.Content) && node.Kind == yamlnode.MappingNode; k += 2 {
-			if key := node.Content[k]; key.Value == name {
-				line, column = key.Line, key.Column
-				node = node.Content[k+1]
-				break
-			}
+		key := regexp.MustCompile(`(?m)^(?:[^#\n]*[\s{,])??(["']?` + regexp.QuoteMeta(name) + `["']?)\s*:`)
+		if found := key.FindSubmatchIndex(text[at:]); found != nil {
+			at += found[2]
 		}
 	}
+	before := text[:at]
 
-	return line, column
+	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 }

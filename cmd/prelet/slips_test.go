@@ -351,6 +351,12 @@ func slips() []slip {
 			phrase: `node has no "name"`, next: "kubernetes.io/hostname"},
 		{name: "an override without a required argument", site: "override {\n  cluster { servers = null }\n}", place: "a.hcl:10:23",
 			phrase: "Missing argument", next: "remove this line"},
+		{name: "a drop-in without a section", site: file("path = \"/etc/systemd/system/kubelet.service.d/20-a.conf\"\n" +
+			"    content = \"CPUQuota=50%\\n\""), place: "a.hcl:12:15", phrase: "systemd ignores line 1 of",
+			next: "Write [Service]"},
+		{name: "a section of a drop-in", site: file("path = \"/etc/systemd/system/kubelet.service.d/20-a.conf\"\n" +
+			"    content = \"[Sevice]\\nCPUQuota=50%\\n\""), place: "a.hcl:12:15", phrase: "systemd ignores line 2 of",
+			next: "Write [Service]"},
 
 		// Files that a person edits: the line of that file is shown, and where it is used.
 		machine("a kind in capitals", `"accelerators": [{"kind": "GPU"}]`, "m.json:1:28", `Did you mean "gpu"?`),

@@ -4,6 +4,7 @@
 package hostfiles
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lazy"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -214,6 +217,27 @@ func (p *systemPath) describeChange(old, planned string) string {
 	return strings.Join(removed, ", ") + ": " + p.describeRemoval()
 }
 
+// checkSections warns of the first setting of a unit's file that is in no section, or in one that systemd does not know.
+// Source: systemd.unit(5); names that begin with X- are for others.
+func checkSections(f node.File) hcl.Diagnostics {
+	known := strings.Fields("Unit Install Service Socket Mount Automount Swap Timer Path Slice Scope")
+	for _, s := range unitfile.Parse(f.Text.Template()) {
+		if slices.Contains(known, s.Section) || strings.HasPrefix(s.Section, "X-") {
+			continue
+		}
+		next := fmt.Sprintf("%s= is in no section. Write [Service] or another one in a line before it.", s.Name)
+		if s.Section != "" {
+			next = fmt.Sprintf("It knows no section [%s]. Write [%s].", s.Section,
+				cmp.Or(nearest.Word(s.Section, known), "Service"))
+		}
+		summary := fmt.Sprintf("systemd ignores line %d of %s", s.Line, f.Path)
+
+		return hcl.Diagnostics{origin.Warning(fault.FileUnusable, f.FindDeclaration(), summary, "%s", next)}
+	}
+
+	return nil
+}
+
 // CheckSystemFiles notes files that systemd does not read. It warns of lines in files of sysctl.d that systemd-sysctl
 // silently skips: those that are not assignments, and names that the kernel does not have. A name in a folder that does
 // not exist may be one of a module that the site loads, or of an interface that appears later. isMissing reports
@@ -231,6 +255,9 @@ func CheckSystemFiles(n node.Node, isMissing func(path string) bool) hcl.Diagnos
 			found.Note(fault.FileUnusable, f.FindDeclaration(), "systemd does not read "+f.Path,
 				"In this folder it reads names that end in %s. Write %s.", suffix,
 				strings.TrimSuffix(f.Path, path.Ext(path.Base(f.Path)))+suffix)
+		}
+		if strings.HasPrefix(f.Path, "/etc/systemd/system/") && f.Kind == node.Regular {
+			found.Report(checkSections(f)...)
 		}
 		for _, s := range listSysctls(f.Path, f.Text.Template()) {
 			at := f.FindDeclaration()

@@ -2,6 +2,7 @@ package nodefile
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -83,16 +84,28 @@ func (r Root) inspectProgram(path string) (interpreter, why string) {
 	return "", "has no interpreter after #!"
 }
 
-// readLinker returns the interpreter of an ELF program, the dynamic linker; "" for a static program, or if its header
-// cannot be read.
+// readLinker returns the interpreter of an ELF program, the dynamic linker; "" for a static program, for one that is not
+// of 64 bits and little-endian, as programs of nodes are, and if its header cannot be read. elf.NewFile would read all
+// sections, and needs 90 kB of code that unpacks them.
 func readLinker(file io.ReaderAt) string {
-	program, err := elf.NewFile(file)
-	if err != nil {
+	var head elf.Header64
+	read := func(at uint64, into any) bool {
+		part := io.NewSectionReader(file, int64(at), int64(binary.Size(into)))
+
+		return binary.Read(part, binary.LittleEndian, into) == nil
+	}
+	if !read(0, &head) || elf.Class(head.Ident[elf.EI_CLASS]) != elf.ELFCLASS64 {
 		return ""
 	}
-	for _, p := range program.Progs {
-		if p.Type == elf.PT_INTERP && p.Filesz < unix.PathMax {
-			name, _ := io.ReadAll(p.Open())
+
+	for n := range uint64(head.Phnum) {
+		var p elf.Prog64
+		if !read(head.Phoff+n*uint64(head.Phentsize), &p) {
+			return ""
+		}
+		if elf.ProgType(p.Type) == elf.PT_INTERP && p.Filesz < unix.PathMax {
+			name := make([]byte, p.Filesz)
+			_ = read(p.Off, name)
 
 			return strings.TrimRight(string(name), "\x00")
 		}

@@ -217,8 +217,8 @@ func (p *systemPath) describeChange(old, planned string) string {
 	return strings.Join(removed, ", ") + ": " + p.describeRemoval()
 }
 
-// checkSections warns of the first setting of a unit's file that is in no section, or in one that systemd does not know.
-// Source: systemd.unit(5); names that begin with X- are for others.
+// checkSections warns of the first setting of a unit's file that is in no section, or in one that systemd does not
+// know. Source: systemd.unit(5); names that begin with X- are for others.
 func checkSections(f node.File) hcl.Diagnostics {
 	known := strings.Fields("Unit Install Service Socket Mount Automount Swap Timer Path Slice Scope")
 	for _, s := range unitfile.Parse(f.Text.Template()) {

@@ -170,8 +170,8 @@ func decodeConfigMap(text []byte) (cm configMap, err error) {
 	return cm, yaml.Unmarshal(asJSON, &cm)
 }
 
-// findYAML returns the line and column of a value of a YAML or JSON document, from 1: of its name. Each name is searched
-// behind the one before it, since a parser with places would be a second one.
+// findYAML returns the line and column of a value of a YAML or JSON document, from 1: of its name. Each name is
+// searched behind the one before it, since a parser with places would be a second one.
 func findYAML(text []byte, path []string) (line, column int) {
 	at := 0
 	for _, name := range path {

@@ -11,6 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // progressLine is the last line of a terminal, which shows what a command waits for, or how many of its machines are
@@ -165,7 +166,7 @@ func (p *progressLine) draw() {
 // show draws the line with a text, cut to the terminal.
 func (p *progressLine) show(text string) {
 	p.isDrawn = true
-	p.spinner.Describe(printer.Cut(text, p.columns-4))
+	p.spinner.Describe(value.Cut(text, p.columns-4))
 }
 
 // describe returns a wait as text, with its reason and the number of others.

@@ -24,7 +24,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
-	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe/joined"
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/probe/kubeletstate"
@@ -499,5 +498,5 @@ const consoleLimit = 240
 func FitConsole(line string) string {
 	const next = " (prelet status)"
 
-	return printer.Cut(value.Visible(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
+	return value.Cut(value.Visible(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
 }

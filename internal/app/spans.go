@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/insight/compare"
 	"github.com/prelet/prelet/internal/report"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -40,7 +39,7 @@ func TimeQuestions(next world.Source, now func() time.Time, add stageSpanFunc) w
 
 // nameQuestion returns the name of a question for people.
 func nameQuestion(q world.Question) string {
-	return cmp.Or(compare.NameOf(q), "the "+string(q.Kind)+" files")
+	return cmp.Or(world.InputName(q), "the "+string(q.Kind)+" files")
 }
 
 // showQuestions returns a source whose questions are shown as waits; the tape in front of it asks each once.

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // PlanText writes a plan for people: the node in the words of Kubernetes, then the changes on disk.
@@ -324,5 +325,5 @@ func (s Style) formatBrief(v any, width int) string {
 		return fmt.Sprint(v)
 	}
 
-	return Cut(s.cell(string(b)), max(width, 20))
+	return value.Cut(s.cell(string(b)), max(width, 20))
 }

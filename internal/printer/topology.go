@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -45,7 +46,7 @@ func TopologyText(w io.Writer, f world.Facts, s Style) error {
 	}
 	for i, line := range d.lines {
 		first, next := branches(d.depths, i)
-		lines := []string{Cut(line, b.Width-columns(first))}
+		lines := []string{value.Cut(line, b.Width-columns(first))}
 		if d.depths[i] == 0 {
 			lines = b.wrap(line, b.Width-columns(first))
 		}
@@ -83,15 +84,6 @@ func devicesByNode(f world.Facts, name string) (map[int][][]string, error) {
 	}
 
 	return out, err
-}
-
-// Cut shortens a text to a line: the name of a card may be longer, and the table has the whole name.
-func Cut(text string, width int) string {
-	if columns(text) <= width {
-		return text
-	}
-
-	return string([]rune(text)[:width-1]) + "…"
 }
 
 func nodeTitle(n world.NUMANode) string {

@@ -53,3 +53,12 @@ func escapeRune(r rune) string {
 	high, low := utf16.EncodeRune(r)
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 }
+
+// Cut shortens a line to a width in characters; "…" is in place of what is left out.
+func Cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+
+	return string([]rune(text)[:width-1]) + "…"
+}

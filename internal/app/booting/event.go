@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // eventFile is the name of the file in prelet's folder that has the name of the Node and the reason of its last event.
@@ -132,7 +132,7 @@ func createEvent(ctx context.Context, h *app.Host, name, reason, message string)
 	return h.Probe.Event(ctx, kubelet.Event{
 		Node:      n.Name,
 		Reason:    reason,
-		Message:   printer.Cut(message, maxEvent),
+		Message:   value.Cut(message, maxEvent),
 		IsWarning: reason != eventGood,
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/app/booting/request"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // A command by hand that changes a node runs in prelet-apply.service: it has the credentials and the drop-ins of the
@@ -160,5 +160,5 @@ func lastSummary(h *app.Host) string {
 	if err != nil || s.Summary == "" {
 		return "the run before failed"
 	}
-	return printer.Cut(s.Summary, 120)
+	return value.Cut(s.Summary, 120)
 }

@@ -50,7 +50,7 @@ func (c causes) addSize(names *[]string) {
 		reflect.DeepEqual(was.Facts.CPU.Logical, is.Facts.CPU.Logical) &&
 		reflect.DeepEqual(was.Facts.Memory, is.Facts.Memory)
 	if !isEqual {
-		addName(names, hardwareInput)
+		addName(names, world.HardwareInput)
 	}
 }
 
@@ -137,7 +137,7 @@ func (c chain) addCauses(names *[]string, other chain, recording *world.Recordin
 	for _, s := range c.links {
 		if s.Answer != nil {
 			q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
-			addName(names, NameOf(q))
+			addName(names, world.InputName(q))
 		}
 		if s.Range.Filename != "" && c.isNew(s, other, texts[s.Range.Filename]) {
 			addName(names, "site file "+s.Range.Filename)
@@ -160,7 +160,7 @@ func (c chain) addCredentials(names *[]string) {
 			q = world.Credential.Question(world.CredentialReq{Name: "prelet.var." + request.Name})
 		}
 		if q.Kind == world.KindCredential {
-			addName(names, NameOf(q)+", whose content is not kept")
+			addName(names, world.InputName(q)+", whose content is not kept")
 		}
 	}
 }

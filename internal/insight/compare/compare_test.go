@@ -27,7 +27,7 @@ func TestEachKindIsAnInput(t *testing.T) {
 	}
 
 	for _, kind := range world.Kinds() {
-		isNamed := NameOf(world.Question{Kind: kind, Args: "{}"}) != ""
+		isNamed := world.InputName(world.Question{Kind: kind, Args: "{}"}) != ""
 		if want := !slices.Contains(noInputs, kind); isNamed != want {
 			t.Errorf("%s: got an input %t, want %t: add it to subjects, or to those that are not inputs", kind, isNamed, want)
 		}

@@ -34,11 +34,8 @@ type Detail struct {
 // maxDetails is how many parts of one input are listed.
 const maxDetails = 20
 
-// preletInput and hardwareInput are the names of prelet and of the hardware as inputs.
-const (
-	preletInput   = "prelet"
-	hardwareInput = "the hardware"
-)
+// preletInput is the name of prelet as an input.
+const preletInput = "prelet"
 
 // findInputs returns what differs between two recordings: the site, prelet, the machine, then the answers.
 func findInputs(a, b Generation) []InputChange {
@@ -49,9 +46,9 @@ func findInputs(a, b Generation) []InputChange {
 	out = append(out, headerInput(preletInput, "prelet", x.Prelet, y.Prelet)...)
 	out = append(out, headerInput("the machine", "machine", x.Machine, y.Machine)...)
 
-	for _, s := range subjects {
-		before := byName(a.Recording, s.kind)
-		after := byName(b.Recording, s.kind)
+	for _, kind := range world.InputKinds() {
+		before := byName(a.Recording, kind)
+		after := byName(b.Recording, kind)
 		for _, name := range union(before, after) {
 			x, wasAsked := before[name]
 			y, isAsked := after[name]
@@ -62,7 +59,7 @@ func findInputs(a, b Generation) []InputChange {
 				x = withDefault(a.Run, x)
 				y = withDefault(b.Run, y)
 			}
-			i := InputChange{Name: name, Kind: string(s.kind)}
+			i := InputChange{Name: name, Kind: string(kind)}
 			if i.compareAnswers(x, y); len(i.Details) > 0 {
 				out = append(out, i)
 			}
@@ -142,7 +139,7 @@ func byName(r *world.Recording, kind world.Kind) map[string]answer {
 	out := map[string]answer{}
 	for _, e := range r.Entries {
 		if e.Kind == kind {
-			out[NameOf(e.Question)] = answer{e.Question, e.Answer, true}
+			out[world.InputName(e.Question)] = answer{e.Question, e.Answer, true}
 		}
 	}
 
@@ -168,56 +165,6 @@ func withDefault(p *boot.Plan, a answer) answer {
 	a.Answer = world.Variable.Answer(world.VariableAns{Text: text, Source: "default"})
 
 	return a
-}
-
-// subject is a kind of questions.
-type subject struct {
-	kind     world.Kind
-	template string
-	fields   []string
-}
-
-// subjects are the kinds of questions in the order of their inputs, with the name of an input in words: a template, and
-// the fields of the request in it. The state of managed files and what they were before prelet are left out: they
-// follow from the earlier generation. So is what only warnings depend on, such as the id of a process.
-var subjects = []subject{
-	{world.KindVariable, "variable %s", []string{"name"}},
-	{world.KindValidation, "rule %s of variable %s", []string{"rule", "variable"}},
-	{world.KindObject, "ConfigMap %s/%s", []string{"namespace", "name"}},
-	{world.KindTrust, "the cluster's CA", nil},
-	{world.KindHardware, hardwareInput, nil},
-	{world.KindDetector, "detector %s", []string{"name"}},
-	{world.KindLock, "the lock of detector %s", []string{"name"}},
-	{world.KindKubelet, "the installed kubelet", nil},
-	{world.KindAccepts, "what the kubelet's binary accepts", nil},
-	{world.KindDryRun, "the verdict of the kubelet's binary", nil},
-	{world.KindFile, "file %s", []string{"path"}},
-	{world.KindExists, "whether %s exists", []string{"path"}},
-	{world.KindDropIns, "the kubelet's drop-ins in %s", []string{"dir"}},
-	{world.KindCredential, "credential %s", []string{"name"}},
-	{world.KindServing, "the certificates of the kubelet's API", nil},
-	{world.KindUnit, "unit %s", []string{"name"}},
-	{world.KindLogind, "how long logind delays a shutdown", nil},
-	{world.KindOwner, "user and group %s", []string{"owner"}},
-	{world.KindNode, "the Node of this name in the cluster", nil},
-}
-
-// NameOf returns the name of the input that a question is about; "" if it is not about an input.
-func NameOf(q world.Question) string {
-	for _, s := range subjects {
-		if s.kind != q.Kind {
-			continue
-		}
-		var request map[string]any
-		_ = json.Unmarshal([]byte(q.Args), &request)
-		var values []any
-		for _, f := range s.fields {
-			values = append(values, fmt.Sprint(request[f]))
-		}
-		return fmt.Sprintf(s.template, values...)
-	}
-
-	return ""
 }
 
 // compareAnswers adds what differs between two answers.

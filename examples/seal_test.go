@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/booting"
 	"github.com/prelet/prelet/internal/app/images"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
@@ -42,8 +43,8 @@ func sealNode(t *testing.T, e example, former, next string) {
 	}
 
 	sealed, err := images.Seal(t.Context(), testEnv(t), images.SealOptions{
-		Where: app.Where{Root: node, KubeletVersion: "1.36"},
-		Yes:   true,
+		Request: lab.Request{Where: app.Where{Root: node}, KubeletVersion: "1.36"},
+		Yes:     true,
 	})
 	if err != nil || !sealed.IsSealed {
 		t.Fatalf("seal: got %q, %v; want a sealed image", sealed.Refused, err)
@@ -115,11 +116,7 @@ func makeImage(t *testing.T, e example) string {
 
 func runBelow(t *testing.T, e example, root, machine string) {
 	t.Helper()
-	w := app.Where{
-		Root:     root,
-		Hardware: filepath.Join("../testdata/hardware/facts", machine+".json"),
-		Objects:  "objects",
-	}
+	w := app.Where{Root: root, Hardware: filepath.Join("../testdata/hardware/facts", machine+".json"), Objects: "objects"}
 	for name, text := range e.vars {
 		w.Variables = append(w.Variables, name+"="+text)
 	}
@@ -163,7 +160,7 @@ func TestSealIsRepeated(t *testing.T) {
 	for step := 1; ; step++ {
 		root := makeImage(t, e)
 		runBelow(t, e, root, e.machines[0])
-		options := images.SealOptions{Where: app.Where{Root: root, KubeletVersion: "1.36"}, Yes: true}
+		options := images.SealOptions{Request: lab.Request{Where: app.Where{Root: root}, KubeletVersion: "1.36"}, Yes: true}
 		_, restoring := rollBack(t, root, step)
 		_, removing := images.Seal(&endingContext{Context: t.Context(), left: step}, testEnv(t), options)
 

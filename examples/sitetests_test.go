@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/insight/testfile"
 	"github.com/prelet/prelet/internal/lang"
@@ -28,8 +29,8 @@ func TestSiteTests(t *testing.T) {
 		options[e.name] = sites.TestOptions{Paths: []string{e.name}}
 	}
 	options["layered"] = sites.TestOptions{
-		Paths: []string{"layered/tests"},
-		Where: app.Where{Config: []string{"layered/image", "layered/site"}},
+		Paths:   []string{"layered/tests"},
+		Request: lab.Request{Where: app.Where{Config: []string{"layered/image", "layered/site"}}},
 	}
 
 	for name, o := range options {
@@ -165,7 +166,7 @@ func TestNoFalseHold(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(text), 0o644))
 
-	runSiteTests(t, sites.TestOptions{Paths: []string{dir}, Where: app.Where{Config: []string{"gpu-fit"}}})
+	runSiteTests(t, sites.TestOptions{Paths: []string{dir}, Request: lab.Request{Where: app.Where{Config: []string{"gpu-fit"}}}})
 }
 
 // machineSite waits for units, whose states no recording has.

@@ -29,9 +29,9 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 			isStdout := args[0] == "-"
 			a.printed = isStdout // a failure has no document there
 			missing, err := looking.Bundle(ctx, a.env(), looking.BundleOptions{
-				Where:  w.Where,
-				File:   args[0],
-				Stdout: printer.Unscreened(a.stdout),
+				Request: w.Request,
+				File:    args[0],
+				Stdout:  printer.Unscreened(a.stdout),
 			})
 			if err != nil {
 				return err

@@ -42,7 +42,7 @@ The exit status is that of the first line with an error.`,
 
 // runConsole evaluates the lines of standard input until it ends.
 func (a *cli) runConsole(ctx context.Context, w where) error {
-	session := &planning.Session{Env: a.env(), Where: w.Where}
+	session := &planning.Session{Env: a.env(), Request: w.Request}
 	defer session.Close()
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, lang.MaxBytes+1)

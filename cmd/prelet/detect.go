@@ -33,7 +33,7 @@ With --hardware, detectors are asked about a tree, and only with --config.`,
 				return fault.Usage.Errorf("--topology is a picture for people; " +
 					"-o json has the same facts, with the node of each device under numa")
 			}
-			found, err := sites.Detect(ctx, a.env(), w.Where)
+			found, err := sites.Detect(ctx, a.env(), w.Request)
 			if err != nil {
 				return err
 			}

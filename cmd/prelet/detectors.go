@@ -41,7 +41,7 @@ whether a boot would start it on this machine, and what is missing if not.
 It starts nothing. With --hardware it shows what would match on that machine.`,
 		Example: "  prelet detectors list --long\n  prelet detectors list --config ./site --hardware ./machines/dgx",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			found, err := sites.ListDetectors(ctx, a.env(), w.Where)
+			found, err := sites.ListDetectors(ctx, a.env(), w.Request)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (a *cli) detectorsLock() *cobra.Command {
 		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out " +
 			"debian/locks build/gaudi",
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Where = w.Where
+			o.Request = w.Request
 			return sites.LockDetectors(c.Context(), a.env(), o, args, a.printLocked)
 		},
 	}

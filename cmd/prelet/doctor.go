@@ -39,7 +39,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		Example: "  prelet doctor\n  prelet doctor --root /mnt/image --kubelet-version 1.36\n" +
 			"  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			found, err := looking.Doctor(ctx, a.env(), w.Where)
+			found, err := looking.Doctor(ctx, a.env(), w.Request)
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ An error in EXPR exits with 64.
 			"  prelet eval node.labels --from node17.prelet --config ./site\n" +
 			"  prelet eval 'length(stage.detect-hw.node.gpus)' --from fleet/ -o json",
 		RunE: stopOnSignal(func(ctx context.Context, args []string) error {
-			session := &planning.Session{Env: a.env(), Where: w.Where}
+			session := &planning.Session{Env: a.env(), Request: w.Request}
 			defer session.Close()
 
 			return a.evaluate(ctx, session, args[0], w.output.isJSON())

@@ -48,7 +48,7 @@ it shows the value, its type, and the places that refer to it.
 				return a.showExplanation(x, asJSON)
 			}
 			o := planning.ExplainOptions{
-				Where:           w.Where,
+				Request:         w.Request,
 				Word:            args[0],
 				MissingIsResult: asJSON,
 			}

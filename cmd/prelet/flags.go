@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 )
@@ -14,7 +14,7 @@ import (
 // where are the flags for the node and the site of a command, and for its output. A flag has the same name, meaning
 // and help in each command that has it; TestFlagsHaveOneMeaning lists the exceptions.
 type where struct {
-	app.Where
+	lab.Request
 	output format
 }
 
@@ -46,7 +46,7 @@ func (w *where) addObjectsFlag(c *cobra.Command) {
 
 // readRepository makes a command take the site, and what else no flag gives, from .prelet.hcl, and check what it was
 // given. Arguments are as --config. Commands about this machine itself do not: run, detect, doctor, detectors, bundle.
-func (a *cli) readRepository(c *cobra.Command, w *app.Where, files lang.Files) {
+func (a *cli) readRepository(c *cobra.Command, w *lab.Request, files lang.Files) {
 	c.PreRunE = func(_ *cobra.Command, args []string) error {
 		if strings.HasSuffix(c.Use, " [PATH...]") {
 			w.Config = append(w.Config, args...)
@@ -62,7 +62,7 @@ func (a *cli) readRepository(c *cobra.Command, w *app.Where, files lang.Files) {
 
 // addRecordedFlags adds the flags of a command that plans this node, recorded ones, or those of a repository.
 func (a *cli) addRecordedFlags(c *cobra.Command, w *where) {
-	a.readRepository(c, &w.Where, lang.OS())
+	a.readRepository(c, &w.Request, lang.OS())
 	w.addPlaceFlags(c)
 	w.addKubeletVersionFlag(c)
 	addKubeletFlag(c, &w.Kubelets)

@@ -208,7 +208,7 @@ func (a *cli) printUnusable(source string, err error) {
 // toOptions returns the options of a plan.
 func (f *planFlags) toOptions() fleets.PlanOptions {
 	return fleets.PlanOptions{
-		Where:   f.Where,
+		Request: f.Request,
 		Against: f.against,
 		Shard:   f.shard,
 		Each:    f.isEach(),

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -46,7 +46,7 @@ as an editor needs it. A text with a syntax error writes nothing there.`,
 			}
 
 			if len(args) == 0 {
-				var w app.Where
+				var w lab.Request
 				if err := w.UseRepository(a.env(), lang.AnyOwner()); err != nil {
 					return err
 				}

@@ -37,7 +37,7 @@ It needs no machine and no network.`,
 			return a.showGraph(o, output)
 		},
 	}
-	a.readRepository(c, &o.Where, lang.AnyOwner())
+	a.readRepository(c, &o.Request, lang.AnyOwner())
 	c.Flags().StringArrayVar(&o.Config, "config", nil,
 		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders "+
 			"(repeatable; a later one wins)")

@@ -24,6 +24,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/booting"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
@@ -146,7 +147,7 @@ func (e exitError) Unwrap() error { return e.err }
 
 // toExitError returns how a command ends that returned err. An error without a fault is one of prelet: Internal.
 func toExitError(err error) (x exitError) {
-	var explained *app.Explained
+	var explained *lab.Explained
 	var ended booting.Ended
 	switch {
 	case err == nil:

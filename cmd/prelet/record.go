@@ -33,7 +33,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 			isStdout := args[0] == "-"
 			a.printed = isStdout // a failure has no document there
 			r, err := planning.Record(ctx, a.env(), planning.RecordOptions{
-				Where:        w.Where,
+				Request:      w.Request,
 				File:         args[0],
 				Stdout:       printer.Unscreened(a.stdout),
 				WithIdentity: whole,
@@ -49,7 +49,7 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 		}),
 	}
 	w.addPlaceFlags(c)
-	a.readRepository(c, &w.Where, lang.OS())
+	a.readRepository(c, &w.Request, lang.OS())
 	w.addKubeletVersionFlag(c)
 	c.Flags().
 		BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id, MAC addresses and GUIDs")

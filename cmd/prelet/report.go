@@ -43,7 +43,7 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 			}
 
 			a.printed = file == "-" // a failure has no document there
-			found, err := looking.Report(ctx, a.env(), looking.ReportOptions{Where: w.Where, Against: against})
+			found, err := looking.Report(ctx, a.env(), looking.ReportOptions{Request: w.Request, Against: against})
 			if err != nil {
 				return err
 			}

@@ -40,6 +40,10 @@ With --root it writes files below a folder and touches no unit.`,
 		Example: "  prelet run\n  prelet run --retry\n  prelet run --config ./site --root /mnt/image",
 		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
 			collectRarely()
+			if err := w.Check(); err != nil {
+				return err
+			}
+
 			request := w.buildRequest("run", retry)
 			if isThisMachine {
 				request = append(request, "--"+thisMachineFlag)

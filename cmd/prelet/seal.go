@@ -43,7 +43,7 @@ It can be repeated, also after a power cut: a sealed image is not changed.
 Exit status 0 if the image is sealed, 3 if it is not, 40 if it cannot be written.`,
 		Example: "  prelet seal\n  prelet seal --yes --root /mnt/image --kubelet-version 1.36",
 		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
-			got, err := images.Seal(ctx, a.env(), images.SealOptions{Where: w.Where, Yes: yes})
+			got, err := images.Seal(ctx, a.env(), images.SealOptions{Request: w.Request, Yes: yes})
 			if err != nil {
 				return err
 			}

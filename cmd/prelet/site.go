@@ -24,7 +24,7 @@ A machine may give variables other values: by credentials, and on the kernel com
 prelet explain shows which value a plan has.`,
 		Example: "  prelet site\n  prelet site image/ prod/\n  prelet site --root /mnt/image -o json",
 		RunE: func(*cobra.Command, []string) error {
-			found, err := sites.Effect(a.env(), w.Where)
+			found, err := sites.Effect(a.env(), w.Request)
 			if err != nil {
 				return err
 			}
@@ -36,7 +36,7 @@ prelet explain shows which value a plan has.`,
 		},
 	}
 	w.addSiteFlags(c)
-	a.readRepository(c, &w.Where, lang.OS())
+	a.readRepository(c, &w.Request, lang.OS())
 	addRootFlag(c, &w.Root)
 	return c
 }

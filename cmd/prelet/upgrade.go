@@ -54,9 +54,9 @@ If a node has no plan, and nothing breaks on the others, it is the status of tha
 
 			a.printed = f.page == "-" // a failure has no document there
 			u, err := fleets.Upgrade(ctx, a.env(), fleets.UpgradeOptions{
-				Where:  f.Where,
-				To:     f.to,
-				Server: f.server,
+				Request: f.Request,
+				To:      f.to,
+				Server:  f.server,
 			})
 			if err != nil {
 				return err

@@ -40,7 +40,7 @@ only if the site sets or removes all of them; a note names the others.
 		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version " +
 			"1.36",
 		RunE: func(*cobra.Command, []string) error {
-			found, err := sites.Validate(a.env(), sites.ValidateOptions{Where: w.Where, Strict: strict})
+			found, err := sites.Validate(a.env(), sites.ValidateOptions{Request: w.Request, Strict: strict})
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ only if the site sets or removes all of them; a note names the others.
 		},
 	}
 	w.addSiteFlags(c)
-	a.readRepository(c, &w.Where, lang.OS())
+	a.readRepository(c, &w.Request, lang.OS())
 	addRootFlag(c, &w.Root)
 	w.addHardwareFlag(c)
 	w.addObjectsFlag(c)

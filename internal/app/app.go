@@ -1,7 +1,7 @@
-// Package app opens what a command works on, in one way: what it was given, the layers of its site, variables, the
-// world, the node (open.go), and the machine that it changes (host.go). The commands are in the packages below it, by
-// what a person does, one function each, without flags and output: it takes options, and returns a value to print or an
-// error that contains a *fault.Fault. It prints nothing: progress goes through Env or a callback.
+// Package app opens a node: its site, the source of its answers (open.go), and the machine that a command changes
+// (host.go). What a person asks about besides, such as a recording, package lab opens. The commands are in the packages
+// below, by what a person does, one function each, without flags and output: it takes options, and returns a value to
+// print or an error that contains a *fault.Fault. It prints nothing: progress goes through Env or a callback.
 package app
 
 import (
@@ -11,13 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/value"
 )
 
@@ -65,28 +60,6 @@ func (e *Env) Wait(what string, until time.Time) (end func()) {
 func (e *Env) Count(done, all int) {
 	if e.Progress != nil {
 		e.Progress.Count(done, all)
-	}
-}
-
-// Explained is a failure with its diagnostics: of a site, or of a text of the command line.
-type Explained struct {
-	Err      error
-	Messages hcl.Diagnostics
-	Sources  map[string][]byte // texts that Messages have places in, by name; nil where they have none
-}
-
-// Error is the failure in one line.
-func (e *Explained) Error() string { return e.Err.Error() }
-
-// Unwrap returns the failure as it happened.
-func (e *Explained) Unwrap() error { return e.Err }
-
-// RefuseSite returns the failure of a command that has no result because of errors in a site.
-func RefuseSite(s *lang.Site, diags hcl.Diagnostics) error {
-	return &Explained{
-		Err:      origin.Code(diags).Errorf("the site has errors"),
-		Messages: printer.Sorted(diags),
-		Sources:  s.Sources,
 	}
 }
 

@@ -128,7 +128,7 @@ func (e *Env) Host() *Host {
 // command. The root of the running system is refused for a command that writes. The caller closes its Units.
 func (e *Env) HostOf(root string, writes bool) (*Host, error) {
 	w := Where{Root: root}
-	if err := w.Check(); err != nil {
+	if err := w.UseRoot(); err != nil {
 		return nil, err
 	}
 	if w.Root == "" {

@@ -1,9 +1,7 @@
 package app
 
 import (
-	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -11,9 +9,11 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages/builtin"
 )
+
+// Unsigned is the Signature of a site that needs none.
+const Unsigned = "not required"
 
 // LoadedSite is a site that may be of several machines, with what loading it has found.
 type LoadedSite struct {
@@ -21,30 +21,18 @@ type LoadedSite struct {
 	Diags  hcl.Diagnostics
 	checks boot.Checks
 
-	Signature string // not required, valid, refused, or not checked because the files were named
+	Signature string // Unsigned, valid, refused, or not checked because the files were named
 }
 
-// Load reads the site and hides the secrets in it: the files of Config, those in the usual places below Root, or those
-// inside a recording. Other users may change the files for a recording, as in a checkout: they control no machine.
-func (e *Env) Load(w Where, recorded *world.Recording) *LoadedSite {
-	l := &LoadedSite{Signature: "not required"}
+// Load reads the site and hides the secrets in it: the files of Config, or those in the usual places below Root.
+func (e *Env) Load(w Where) *LoadedSite {
+	l := &LoadedSite{Signature: Unsigned}
 	o := SiteOptions(e.Version)
 	o.Paths = w.Config
 	o.Root = w.Root
 	o.IsPast = w.IsPast
-	if recorded != nil && len(w.Config) == 0 {
-		o.IsPast = true
-		l.Site, l.Diags = lang.Parse(recorded.Header.Site, o)
-		_ = LearnSite(e.Redactor, nil, l.Site)
-
-		return l
-	}
-
 	files := w.Files
-	switch {
-	case w.From != "":
-		files = lang.AnyOwner()
-	case files == nil:
+	if files == nil {
 		files = lang.OS()
 		o.Verify = verifier(w.Root)
 	}
@@ -81,31 +69,6 @@ func (e *Env) Load(w Where, recorded *world.Recording) *LoadedSite {
 	}
 
 	return l
-}
-
-// maxKnownSites bounds how many sites of recordings are kept.
-const maxKnownSites = 16
-
-// siteOf returns the site for a recording, nil for this machine. It loads a site once for all recordings: those of a
-// fleet mostly have the same site inside.
-func (g *Given) siteOf(e *Env, recorded *world.Recording) *LoadedSite {
-	if g.Loaded != nil {
-		return g.Loaded
-	}
-
-	key := fmt.Sprintf("%q", recorded.Header.Site)
-	g.mu.Lock()
-	load := g.recorded[key]
-	if load == nil {
-		load = sync.OnceValue(func() *LoadedSite { return e.Load(g.Where, recorded) })
-		if g.recorded == nil || len(g.recorded) >= maxKnownSites {
-			g.recorded = map[string]func() *LoadedSite{}
-		}
-		g.recorded[key] = load
-	}
-	g.mu.Unlock()
-
-	return load()
 }
 
 // SiteOptions returns the options of every site that this program reads.

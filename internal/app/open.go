@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/app/dryrun"
-	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/waits"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
@@ -28,105 +26,64 @@ import (
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
-	"github.com/prelet/prelet/internal/printer"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/world"
 )
 
 // Node is a site with the source that answers its questions.
 type Node struct {
-	*Given
+	Where
 	env       *Env
 	Site      *lang.Site
-	Found     hcl.Diagnostics  // while it was opened; where they have errors, there is nothing to plan
-	Recorded  *world.Recording // answers the questions; nil: this machine does
+	Found     hcl.Diagnostics // while it was opened; where they have errors, there is nothing to plan
 	Source    world.Source
-	Live      *probe.Live   // nil with a recording
-	Asker     *dryrun.Asker // of the installed kubelet, nil if that is not asked
-	askers    dryrun.Askers
-	Detectors *detector.Host          // nil with a recording
-	asked     *rehearsal.Source       // nil where every answer is the node's
+	Live      *probe.Live             // nil where this machine does not answer
+	Askers    dryrun.Askers           // of kubelets, by version; "" is the installed one
+	Detectors *detector.Host          // nil without Live
 	Store     *generation.Store       // nil where it could not be opened
-	past      func() *world.LastGood  // the last good generation's recording; nil where none counts
-	waits     *waits.Reporter         // prints each wait; nil with a recording
-	rehearsed *probe.Live             // answers in a rehearsal without a recording; else nil
-	units     Manager                 // to be closed; nil where another has it, or there is none
+	Options   boot.RunInput           // of each plan; Plan adds the node's own
 	Machine   func() machineid.Hashes // read once
-	Only      hclsyntax.Expression    // see boot.RunInput
-	isHere    bool                    // the node is this machine
-	IsPartial bool                    // see boot.RunInput
-	Advises   bool                    // see boot.RunInput
-	Explains  bool                    // see boot.RunInput
-	checks    *boot.Checks            // of the site
+	waits     *waits.Reporter         // prints each wait; nil without Live
+	units     Manager                 // to be closed; nil where another has it, or there is none
 }
 
-// Open opens what a command works on: given → layers → variables → world → site. store may be nil; it stays the
-// caller's, as the node is: see Close.
-func (e *Env) Open(w Where, store *generation.Store) (*Node, error) {
-	g, err := e.Read(w)
-	if err != nil {
-		return nil, err
-	}
-
-	return e.OpenMachine(g, w.From, store)
-}
-
-// OpenMachine opens one node of what was given: that of a recording or of recorded hardware, or this machine for "".
-func (e *Env) OpenMachine(g *Given, machine string, store *generation.Store) (*Node, error) {
-	own := g.At(machine)
-	var recorded *world.Recording
-	if own == g {
-		var err error
-		if recorded, err = ReadRecording(machine); err != nil {
-			return nil, err
-		}
-	}
-
-	return e.OpenWorld(own, recorded, store), nil
-}
-
-// OpenWorld opens one node of what was given: that of a recording, or this machine for nil.
-func (e *Env) OpenWorld(g *Given, recorded *world.Recording, store *generation.Store) *Node {
-	l := g.siteOf(e, recorded)
-	n := &Node{
-		Given:    g,
-		env:      e,
-		Store:    store,
-		Site:     l.Site,
-		Found:    slices.Clone(l.Diags), // those of a site may be of several nodes
-		Recorded: recorded,
-		askers:   dryrun.Askers{},
-		checks:   &l.checks,
-		isHere:   g.Root == "" && g.Hardware == "" || e.On != nil,
-		Machine: sync.OnceValue(func() machineid.Hashes {
-			if g.Hardware != "" {
-				return machineid.Hashes{} // unknown
-			}
-
-			return machineid.Of(g.Root)
-		}),
-	}
-	unknown := LearnSite(e.Redactor, g.Values, l.Site)
-	if !l.Diags.HasErrors() && !g.IsOlder {
+// Open opens this machine, or the one below Root: site → variables → the source of answers. store may be nil; it stays
+// the caller's, as the node is: see Close.
+func (e *Env) Open(w Where, store *generation.Store) *Node {
+	l := e.Load(w)
+	n := e.NewNode(w, l, store)
+	values := w.ReadVariables()
+	unknown := LearnSite(e.Redactor, values, l.Site)
+	n.OpenLive(values, true)
+	if !l.Diags.HasErrors() {
 		n.Found = append(n.Found, unknown...)
-	}
-	switch {
-	case recorded != nil:
-		n.Source = recorded.Source()
-	case g.isRehearsed:
-		n.openRehearsed()
-	default:
-		n.openLive()
-	}
-	if n.Live == nil || n.KubeletVersion != "" || len(n.Binaries) > 0 {
-		n.rehearse()
-	}
-	if n.Live != nil && l.Diags.HasErrors() { // what they show of the site may be a copy of a credential
-		n.Live.LearnSecrets()
 	}
 
 	return n
 }
+
+// NewNode returns a node with a site, and no source of answers yet.
+func (e *Env) NewNode(w Where, l *LoadedSite, store *generation.Store) *Node {
+	return &Node{
+		Where:   w,
+		env:     e,
+		Store:   store,
+		Site:    l.Site,
+		Found:   slices.Clone(l.Diags), // those of a site may be of several nodes
+		Askers:  dryrun.Askers{},
+		Options: boot.RunInput{Checks: &l.checks},
+		Machine: sync.OnceValue(func() machineid.Hashes {
+			if w.Hardware != "" {
+				return machineid.Hashes{} // unknown
+			}
+
+			return machineid.Of(w.Root)
+		}),
+	}
+}
+
+// IsHere reports whether the node is this machine.
+func (n *Node) IsHere() bool { return n.Root == "" && n.Hardware == "" || n.env.On != nil }
 
 // KeepDigests stores the digests of the detectors that ran.
 func (n *Node) KeepDigests() error {
@@ -142,9 +99,6 @@ func (n *Node) KeepDigests() error {
 func (n *Node) Close() {
 	if n.Live != nil {
 		n.Live.Close()
-	}
-	if n.rehearsed != nil {
-		n.rehearsed.Close()
 	}
 	if n.units != nil {
 		n.units.Close()
@@ -163,27 +117,20 @@ const lastGoodTimeout = 15 * time.Second
 
 // Plan evaluates the site.
 func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
-	o := boot.RunInput{
-		Source:   n.env.Hiding(n.Source),
-		Now:      time.Now,
-		Redact:   n.env.Redactor.String,
-		Event:    event,
-		Checks:   n.checks,
-		Takeover: n.Takeover,
-		GaveUp:   n.env.GaveUp,
-		Only:     n.Only,
-
-		IsPartial: n.IsPartial,
-		Advises:   n.Advises,
-		Explains:  n.Explains,
+	o := n.Options
+	o.Source = n.env.Hiding(n.Source)
+	o.Now = time.Now
+	o.Redact = n.env.Redactor.String
+	o.Event = event
+	o.Takeover = n.Takeover
+	o.GaveUp = n.env.GaveUp
+	if len(n.Askers) > 0 {
+		o.Finished = n.Askers.Finish
 	}
-	if len(n.askers) > 0 || n.Recorded != nil { // a recording may have the answer
-		o.Finished = n.askers.Finish
-	}
-	if n.past != nil && n.Joined() { // a node that never joined must not use unverified answers
+	if n.Live != nil && n.Store != nil && n.Joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry
 		o.LastGood = func(maxAge time.Duration) world.Fallback {
-			return world.AnswerFromLastGood(n.past, maxAge, time.Now(), n.newestKnown)
+			return world.AnswerFromLastGood(n.Live.LastGood, maxAge, time.Now(), n.newestKnown)
 		}
 		if !n.AcceptMissing {
 			o.KeepVariables = world.KeepVariables(n.Live.LastGood)
@@ -195,26 +142,7 @@ func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Pla
 	}
 	p := boot.Run(ctx, n.Site, o)
 	n.env.HideFlags(p)
-	if n.asked != nil {
-		if !n.isRehearsed { // else it is in place of no answer
-			p.Assumed = n.asked.ListAssumed()
-		}
-		if f := n.asked.WhyNoKubelet(); f != nil && n.Test == nil {
-			p.Diagnostics = append(
-				p.Diagnostics,
-				origin.Warning(fault.Usage, hcl.Range{}, "--kubelet-version is not used",
-					"The answer about the kubelet is missing, so no version can be put into it: %s.",
-					strings.TrimSuffix(f.Why, ".")),
-			)
-		}
-		if n.asked.IgnoresObjects() && n.Test == nil {
-			p.Diagnostics = append(
-				p.Diagnostics,
-				origin.Warning(fault.Usage, hcl.Range{}, "No object of --objects is used",
-					"%s has no object that the site fetches, so all is as recorded.", n.Objects),
-			)
-		}
-	}
+
 	return p
 }
 
@@ -284,22 +212,6 @@ func (n *Node) Generation() int {
 		return g.Gen
 	}
 	return 0
-}
-
-// View returns a plan of the node for the printer. source is the recording, if there are several.
-func (n *Node) View(p *boot.Plan, source string) printer.View {
-	v := printer.View{
-		Plan:       p,
-		Version:    n.env.Version,
-		Generation: n.Generation(),
-		Source:     source,
-		CheckedBy:  printer.ByRules,
-	}
-	if p.DryRun != nil {
-		v.CheckedBy = p.DryRun.Program
-	}
-
-	return v
 }
 
 // Secret implements commit.PlannedNode. The error of a missing credential names those that there are.

@@ -295,9 +295,17 @@ func rules() []Rule {
 				module + "internal/app/fleets/...",
 				module + "internal/app/images/...",
 				module + "internal/app/sites/...",
+				module + "internal/app/bundle/...",
+				module + "internal/app/rehearsal/...",
+				module + "internal/app/repository/...",
+				module + "internal/app/userfile/...",
 				module + "internal/doctor/...",
+				module + "internal/insight/...",
+				module + "internal/app/lab/...",
+				module + "internal/printer/...",
 			},
-			Reason: "a boot does not depend on commands that only a person runs",
+			Reason: "a boot contains nothing that only a person asks for: such code is more to read, to load and to " +
+				"go wrong before a kubelet starts",
 		},
 		{
 			Packages:  []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},

@@ -39,9 +39,7 @@ func Check(ctx context.Context, e *app.Env) (report.Drift, error) {
 		return report.Drift{Summary: summary}, nil
 	}
 
-	if r.node, err = e.Open(app.Where{Root: h.Root, MustBeSigned: true}, nil); err != nil {
-		return report.Drift{}, err
-	}
+	r.node = e.Open(app.Where{Root: h.Root, MustBeSigned: true}, nil)
 	defer r.close()
 	r.Plan = r.node.PlanUnless(ctx)
 	if err := app.CheckStopped(ctx); err != nil {

@@ -8,13 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -32,14 +29,10 @@ func (r *nodeRun) makePlan(ctx context.Context) commit.ProposalInput {
 	where := *r.where
 	where.IsRun = true
 	stopLoading := r.host.ExtendTimeout(app.MaxLoading)
-	n, err := r.env.Open(where, r.Store)
+	n := r.env.Open(where, r.Store)
 	stopLoading()
 	took := now().Sub(began)
 	r.Report.Span(report.KindStep, "read the site", began, took)
-	if err != nil {
-		failed := origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)
-		return commit.ProposalInput{Plan: &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}}
-	}
 
 	r.node = n
 	n.Source = app.TimeQuestions(n.Source, now, r.Report.StageSpan)
@@ -111,8 +104,8 @@ func (r *nodeRun) keepKubelet() error {
 	if !ok {
 		return nil
 	}
-	if isInPlace := r.Held == "" && r.Code == ""; isInPlace && r.node.Asker != nil {
-		c.Accepted = r.node.Asker.Digest()
+	if isInPlace := r.Held == "" && r.Code == ""; isInPlace && r.node.Askers[""] != nil {
+		c.Accepted = r.node.Askers[""].Digest()
 	}
 	text, err := c.Marshal()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// RunOptions are the node and the site of a run.
+// RunOptions are the node and the site of a run. What Where names was checked.
 type RunOptions struct {
 	app.Where
 	Retry  bool // try a held plan again, and release a pinned generation
@@ -53,9 +53,6 @@ func Run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
 }
 
 func run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
-	if err := o.Where.Check(); err != nil {
-		return Ran{}, err
-	}
 	o.MustBeSigned = true
 
 	if o.Root == "" && (o.Hardware != "" || o.Objects != "") {
@@ -235,9 +232,7 @@ func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	acceptMachine(e, h, store, o)
 
 	r := nodeRun{Run: &commit.Run{Store: store}, kind: ofRoot, env: e, host: h, where: &o.Where}
-	if r.node, err = e.Open(o.Where, store); err != nil {
-		return Ran{}, err
-	}
+	r.node = e.Open(o.Where, store)
 	defer r.close()
 
 	p := r.node.PlanUnless(ctx)

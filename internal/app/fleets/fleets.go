@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
@@ -15,7 +16,7 @@ import (
 
 // PlanOptions are the node or the recordings to plan, and what to compare the plans with.
 type PlanOptions struct {
-	app.Where
+	lab.Request
 	// Against are other sites, each its layers with commas between them, or a revision of git: a report for each lists
 	// the site's changes relative to it. None reports the site's changes on the disks.
 	Against []string
@@ -42,7 +43,7 @@ type Plans struct {
 // ends the command. A failure over one node is the error, a failure over one recording of a folder is in the report,
 // and in its Planned.
 func Plan(ctx context.Context, e *app.Env, o PlanOptions, show func(planning.Planned) error) (Plans, error) {
-	sources, err := app.ListMachines(o.Where)
+	sources, err := lab.ListMachines(o.Request)
 	if err != nil {
 		return Plans{}, err
 	}
@@ -56,7 +57,7 @@ func Plan(ctx context.Context, e *app.Env, o PlanOptions, show func(planning.Pla
 		return planFleet(ctx, e, o, sources, show)
 	}
 
-	p, err := planning.Node(ctx, e, o.Where, o.Explains)
+	p, err := planning.Node(ctx, e, o.Request, o.Explains)
 	if err != nil {
 		return Plans{}, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/fleets/revision"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -27,13 +28,13 @@ import (
 // fleetPlanner plans many machines with the same options. It is safe for concurrent use.
 type fleetPlanner struct {
 	env     *app.Env
-	planned *app.Given
-	against []*app.Given // none: the disks
+	planned *lab.Given
+	against []*lab.Given // none: the disks
 	each    bool         // see PlanOptions
 	advises bool         // see boot.RunInput
 }
 
-// planFleet plans each recording, or the node of o.Where if there is none, and groups them by effect.
+// planFleet plans each recording, or the node of o.Request if there is none, and groups them by effect.
 func planFleet(
 	ctx context.Context, e *app.Env,
 	o PlanOptions,
@@ -97,7 +98,7 @@ func planFleet(
 }
 
 func newFleetPlanner(ctx context.Context, e *app.Env, o PlanOptions) (*fleetPlanner, error) {
-	given, err := e.Read(o.Where)
+	given, err := lab.Read(e, o.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (p *fleetPlanner) planAll(
 		return m
 	}
 
-	return app.InOrder(
+	return lab.InOrder(
 		ctx,
 		p.env,
 		sources,
@@ -212,17 +213,17 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 	}()
 
 	env := p.env.WithOwnRedactor()
-	n, err := env.OpenMachine(p.planned, source, nil)
+	n, err := lab.OpenMachine(env, p.planned, source, nil)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
 	m := machinePlans{recording: n.Recorded}
-	n.Advises = p.advises
+	n.Options.Advises = p.advises
 	m.planned = n.PlanUnless(ctx)
 	m.view = n.View(m.planned, source)
 	for _, against := range p.against {
-		old := env.OpenWorld(against.At(source), n.Recorded, nil)
+		old := lab.OpenWorld(env, against.At(source), n.Recorded, nil)
 		defer old.Close()
 		m.old = append(m.old, old.PlanUnless(ctx))
 	}
@@ -241,7 +242,7 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 }
 
 // hashSite returns the hash of the site's files; "" for the sites of recordings.
-func hashSite(g *app.Given) string {
+func hashSite(g *lab.Given) string {
 	if g.Loaded == nil {
 		return ""
 	}
@@ -251,7 +252,7 @@ func hashSite(g *app.Given) string {
 
 // hashOptions returns a hash of the options that must be equal in all parts of a fleet, without the values of variables
 // from files, which may be secrets.
-func hashOptions(g *app.Given) string {
+func hashOptions(g *lab.Given) string {
 	inputs := []string{g.From, g.Objects, g.KubeletVersion}
 	for _, name := range slices.Sorted(maps.Keys(g.Values)) {
 		inputs = append(inputs, name)
@@ -303,7 +304,7 @@ func selectShard(sources []string, shard *fleet.Shard) (out []string) {
 // loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are
 // those of the command: nothing can be compared with it.
 func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
-	w := app.Where{Config: []string{against}, Files: lang.OS(), IsPast: true}
+	w := lab.Request{Where: app.Where{Config: []string{against}, Files: lang.OS(), IsPast: true}}
 	if isMissing(against) {
 		w.Config = strings.Split(against, ",")
 	}
@@ -324,14 +325,14 @@ func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
 		w.Files = old
 	}
 
-	site := p.env.Load(w, nil)
+	site := p.env.Load(w.Where)
 	if site.Diags.HasErrors() {
-		return &app.Explained{
+		return &lab.Explained{
 			Err:      origin.Code(site.Diags).Errorf("--against %s: the site to compare with has errors", against),
 			Messages: site.Diags,
 		}
 	}
-	older := &app.Given{Where: p.planned.Where, Values: p.planned.Values, Loaded: site, IsOlder: true}
+	older := &lab.Given{Request: p.planned.Request, Values: p.planned.Values, Loaded: site, IsOlder: true}
 	if own := w.Repository; own.Path != "" {
 		older.Repository.Objects = own.Objects
 		older.Repository.Kubelets = own.Kubelets

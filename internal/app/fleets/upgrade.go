@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -15,7 +16,7 @@ import (
 
 // UpgradeOptions are the node or the recordings, and the version to which their kubelets are upgraded.
 type UpgradeOptions struct {
-	app.Where
+	lab.Request
 	To     string // 1.38
 	Server string // the version of the API server; "": unknown
 }
@@ -34,14 +35,14 @@ func Upgrade(ctx context.Context, e *app.Env, o UpgradeOptions) (*fleet.Upgrade,
 	if err := known.CheckVersion(o.To); err != nil {
 		return nil, fault.Usage.Errorf("--to %s: %s", o.To, err)
 	}
-	if to := toMinor(o.To); to > known.Newest() && findBinary(&o.Where, to) == "" {
+	if to := toMinor(o.To); to > known.Newest() && findBinary(&o.Request, to) == "" {
 		return nil, fault.Usage.Errorf("--to %s: this prelet knows the kubelets to %s; use a newer prelet",
 			o.To, known.Describe(known.Newest()))
 	}
 	if err := known.CheckVersion(cmp.Or(o.Server, o.To)); err != nil {
 		return nil, fault.Usage.Errorf("--server-version %s: %s", o.Server, err)
 	}
-	planner, err := newFleetPlanner(ctx, e, PlanOptions{Where: o.Where})
+	planner, err := newFleetPlanner(ctx, e, PlanOptions{Request: o.Request})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func toMinor(version string) int {
 }
 
 // findBinary returns the version of the binary of a minor version; "" if there is none.
-func findBinary(w *app.Where, minor int) string {
+func findBinary(w *lab.Request, minor int) string {
 	for version := range w.Binaries {
 		if toMinor(version) == minor {
 			return strings.TrimPrefix(version, "v")
@@ -70,7 +71,7 @@ func findBinary(w *app.Where, minor int) string {
 
 // upgradeAll reports what newer kubelets do differently on the recordings, or on the node.
 func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
-	sources, err := app.ListMachines(o.Where)
+	sources, err := lab.ListMachines(o.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet
 	defer collectLessOften()()
 	to, _ := known.Minor(o.To)
 	report := fleet.NewUpgrade(p.env.Version, o.Server, to)
-	err = app.InOrder(
+	err = lab.InOrder(
 		ctx,
 		p.env,
 		sources,
@@ -107,10 +108,10 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet
 		}
 		var versions []string
 		for minor := from + 1; minor <= to; minor++ {
-			versions = append(versions, cmp.Or(findBinary(&p.planned.Where, minor), known.Release(minor)))
+			versions = append(versions, cmp.Or(findBinary(&p.planned.Request, minor), known.Release(minor)))
 		}
 		out.Newer = m.planned.WithKubelets(ctx, versions)
-		w := p.planned.Where
+		w := p.planned.Request
 		w.From = source
 		site := m.planned.Site
 		planning.AddUnitFlags(m.planned, w, site, m.planned.Kubelet.KnownVersion())

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
 	"github.com/prelet/prelet/internal/check"
@@ -28,7 +29,7 @@ import (
 // OpenedImage is the root folder of an image with everything that was found in it.
 type OpenedImage struct {
 	env     *app.Env
-	where   app.Where
+	where   lab.Request
 	in      doctor.ImageInput
 	loaded  hcl.Diagnostics // of the site
 	keep    []byte          // the output of the kubelet's binary, to be kept; nil for none
@@ -39,9 +40,9 @@ type OpenedImage struct {
 }
 
 // OpenImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
-func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, error) {
+func OpenImage(ctx context.Context, e *app.Env, w lab.Request) (*OpenedImage, error) {
 	i := &OpenedImage{env: e, where: w}
-	site, err := sites.Read(e, sites.ValidateOptions{Where: w})
+	site, err := sites.Read(e, sites.ValidateOptions{Request: w})
 	if err != nil {
 		return i, err
 	}
@@ -66,7 +67,7 @@ func OpenImage(ctx context.Context, e *app.Env, w app.Where) (*OpenedImage, erro
 	i.in.Site = v.Site
 	i.loaded = v.Diagnostics
 	i.in.Machines = v.Machines
-	i.in.Detectors = e.DetectorHost(w).Survey(ctx, nil, nil)
+	i.in.Detectors = e.DetectorHost(w.Where).Survey(ctx, nil, nil)
 	i.in.Runtime = probe.ConfiguredRuntime(ctx, w.Root)
 	i.in.Kernels = probe.ReadKernels(i.in.Root, false)
 	i.look()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -57,7 +58,7 @@ type sealedDetector struct {
 
 // SealOptions are the image, and whether leftovers are removed.
 type SealOptions struct {
-	app.Where
+	lab.Request
 	Yes bool
 }
 
@@ -103,7 +104,7 @@ func Seal(ctx context.Context, e *app.Env, o SealOptions) (Sealed, error) {
 	}
 	o.Root = cmp.Or(o.Root, h.Root)
 
-	i, err := OpenImage(ctx, e, o.Where)
+	i, err := OpenImage(ctx, e, o.Request)
 	if err != nil {
 		return Sealed{}, err
 	}
@@ -376,7 +377,7 @@ func (i *OpenedImage) newStatement(now time.Time) (*Statement, error) {
 		sum := nodefile.Checksum([]byte(f.Text))
 		s.Site = append(s.Site, sealedFile{Path: i.onNode(f.Name), SHA256: sum})
 	}
-	host := i.env.DetectorHost(i.where)
+	host := i.env.DetectorHost(i.where.Where)
 	for _, r := range i.in.Detectors {
 		if !r.Installed || !r.Locked {
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/bundle"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
@@ -24,7 +25,7 @@ import (
 
 // BundleOptions are the node and the file of a bundle.
 type BundleOptions struct {
-	app.Where
+	lab.Request
 	File   string    // NAME.tar.gz; "-" is Stdout
 	Stdout io.Writer // gets the bundle, byte for byte
 }
@@ -60,7 +61,7 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 	}
 	journal, err := readJournal(ctx, h)
 	parts.Add(journalName, journal, err)
-	if err := addRecording(ctx, &parts, e, o.Where); err != nil {
+	if err := addRecording(ctx, &parts, e, o.Request); err != nil {
 		return nil, err
 	}
 	parts.Hide(func(name, text string) string {
@@ -97,14 +98,14 @@ func readJournal(ctx context.Context, h *app.Host) (string, error) {
 }
 
 // addRecording adds a recording, which asks the cluster. It returns an error in how the command was used.
-func addRecording(ctx context.Context, parts *bundle.Bundle, e *app.Env, w app.Where) error {
+func addRecording(ctx context.Context, parts *bundle.Bundle, e *app.Env, w lab.Request) error {
 	e.Say(fmt.Sprintf("collecting: the cluster may take %s", clusterTime))
 	toRecord, cancel := context.WithTimeout(ctx, clusterTime)
 	defer cancel()
 	var recording strings.Builder
-	_, err := planning.Record(toRecord, e, planning.RecordOptions{Where: w, File: "-", Stdout: &recording})
+	_, err := planning.Record(toRecord, e, planning.RecordOptions{Request: w, File: "-", Stdout: &recording})
 
-	refused := (*app.Explained)(nil)
+	refused := (*lab.Explained)(nil)
 	switch {
 	case app.CheckStopped(ctx) != nil:
 		err = errors.New("stopped by a signal before it was complete")

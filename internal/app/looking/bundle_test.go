@@ -7,6 +7,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/bundle"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -24,7 +25,7 @@ func TestStatusOfForeignBundle(t *testing.T) {
 		if err := userfile.WritePage(path, nil, parts.Encode); err != nil {
 			t.Fatal(err)
 		}
-		got, err := analyzeFrom(t.Context(), (&app.Env{}), app.Where{From: path})
+		got, err := analyzeFrom(t.Context(), (&app.Env{}), lab.Request{From: path})
 		if want := path + ": " + c.want; err != nil || !strings.HasPrefix(got.Problem, want) {
 			t.Errorf("%s: got %q, %v; want %q and no error", name, got.Problem, err, want)
 		}

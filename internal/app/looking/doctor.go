@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/images"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/check"
 	"github.com/prelet/prelet/internal/commit"
@@ -37,7 +38,7 @@ type Examined struct {
 
 // Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's
 // binary; it writes nothing else. Below a root it checks an image that does not run, and writes nothing.
-func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
+func Doctor(ctx context.Context, e *app.Env, w lab.Request) (Examined, error) {
 	if err := w.Check(); err != nil {
 		return Examined{}, err
 	}
@@ -55,7 +56,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 	defer h.Units.Close()
 	w.Root = h.Root
 	root := nodefile.Root(h.Root)
-	n, err := e.Open(w, nil)
+	n, err := lab.Open(e, w, nil)
 	if err != nil {
 		return Examined{}, err
 	}
@@ -66,7 +67,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 		Systemd: h.Systemd,
 		Loaded:  n.Found,
 	}
-	credentials := e.Credentials(w)
+	credentials := e.Credentials(w.Where)
 	given := func(name string) error {
 		_, err := credentials.Read(name)
 		if errors.Is(err, systemd.ErrEncrypted) { // systemd decrypts it for the unit
@@ -77,7 +78,7 @@ func Doctor(ctx context.Context, e *app.Env, w app.Where) (Examined, error) {
 	found := askKubelet(ctx, h, n.Live.StartCommand(ctx))
 	in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version, Unread: found.Unread}
 	if !n.Found.HasErrors() {
-		n.IsPartial = !n.Joined()
+		n.Options.IsPartial = !n.Joined()
 		n.Source = doctor.LimitSource(n.Source, n.Joined(), given)
 		short, cancel := context.WithTimeout(ctx, doctorTimeout)
 		in.Plan = n.Plan(short, nil)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/commit/activation"
 	"github.com/prelet/prelet/internal/commit/generation"
@@ -247,11 +248,11 @@ func (r *historyReader) findState(place int, path string) (s generation.FileStat
 
 // replay plans a recording again; nil if its site is not valid for this version.
 func replay(ctx context.Context, e *app.Env, r *world.Recording) *boot.Plan {
-	n := e.OpenWorld(&app.Given{}, r, nil)
+	n := lab.OpenWorld(e, &lab.Given{}, r, nil)
 	if n.Found.HasErrors() {
 		return nil
 	}
-	n.Explains = true
+	n.Options.Explains = true
 
 	return n.Plan(ctx, nil)
 }

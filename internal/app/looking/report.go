@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/bundle"
 	"github.com/prelet/prelet/internal/app/fleets"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/fleet"
@@ -18,7 +19,7 @@ import (
 
 // ReportOptions are the node or the recordings of a report.
 type ReportOptions struct {
-	app.Where
+	lab.Request
 	Against string // see PlanOptions
 }
 
@@ -37,7 +38,7 @@ type Reported struct {
 // report of the last run as well. It writes nothing.
 func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) {
 	var out Reported
-	options := fleets.PlanOptions{Where: o.Where, Explains: true}
+	options := fleets.PlanOptions{Request: o.Request, Explains: true}
 	if o.Against != "" {
 		options.Against = []string{o.Against}
 	}
@@ -50,7 +51,7 @@ func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) 
 		return out, err
 	}
 	if plans.Code == fault.NoSite && out.Plan != nil {
-		return out, app.RefuseSite(out.Plan.Site, out.Plan.Diagnostics)
+		return out, lab.RefuseSite(out.Plan.Site, out.Plan.Diagnostics)
 	}
 	if len(plans.Reports) > 0 {
 		out.Fleet = plans.Reports[0]
@@ -63,7 +64,7 @@ func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) 
 	out.Now = time.Now()
 	out.Machine = cmp.Or(o.Hardware, o.Root)
 
-	found, err := analyzeFrom(ctx, e, o.Where)
+	found, err := analyzeFrom(ctx, e, o.Request)
 	if err != nil {
 		return out, err
 	}
@@ -76,7 +77,7 @@ func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) 
 }
 
 // analyzeFrom analyzes the last run of the node of w. A recording has none, and a bundle that of its node.
-func analyzeFrom(ctx context.Context, e *app.Env, w app.Where) (Analysis, error) {
+func analyzeFrom(ctx context.Context, e *app.Env, w lab.Request) (Analysis, error) {
 	switch {
 	case w.From == "":
 		return Analyze(ctx, e, w.Root)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -13,11 +14,11 @@ import (
 func eachMachine(
 	ctx context.Context,
 	e *app.Env,
-	w app.Where,
+	w lab.Request,
 	begin func(source string),
-	do func(one app.Where, source string) (fault.Code, error),
+	do func(one lab.Request, source string) (fault.Code, error),
 ) (fault.Code, error) {
-	machines, err := app.ListMachines(w)
+	machines, err := lab.ListMachines(w)
 	if err != nil {
 		return "", err
 	}

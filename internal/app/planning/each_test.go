@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -33,7 +34,7 @@ func TestEachMachine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var begun, done []string
 			begin := func(source string) { begun = append(begun, filepath.Base(source)) }
-			do := func(one app.Where, source string) (fault.Code, error) {
+			do := func(one lab.Request, source string) (fault.Code, error) {
 				if source == "" {
 					done = append(done, "")
 				} else {
@@ -44,7 +45,7 @@ func TestEachMachine(t *testing.T) {
 				}
 				return "", nil
 			}
-			_, err := eachMachine(t.Context(), &app.Env{}, app.Where{From: c.from}, begin, do)
+			_, err := eachMachine(t.Context(), &app.Env{}, lab.Request{From: c.from}, begin, do)
 			if (err != nil) != c.err || !slices.Equal(begun, c.begun) || !slices.Equal(done, c.done) {
 				t.Errorf("begun %q, done %q, %v; want %q, %q, an error: %v", begun, done, err, c.begun, c.done, c.err)
 			}
@@ -59,7 +60,7 @@ func TestEachMachineStops(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
-	_, err := eachMachine(ctx, &app.Env{}, app.Where{From: dir}, func(string) {}, func(app.Where, string) (fault.Code, error) {
+	_, err := eachMachine(ctx, &app.Env{}, lab.Request{From: dir}, func(string) {}, func(lab.Request, string) (fault.Code, error) {
 		done++
 		cancel()
 		return "", nil
@@ -94,7 +95,7 @@ func TestExplainOverFolder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			shown := 0
 			o := ExplainOptions{
-				Where: app.Where{From: c.from}, Word: "config/noSuchField", MissingIsResult: c.missingIsResult,
+				Request: lab.Request{From: c.from}, Word: "config/noSuchField", MissingIsResult: c.missingIsResult,
 			}
 			code, err := Explain(t.Context(), newTestEnv(), o, func(string) {}, func(x Explanation) error {
 				shown++

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/boot/limit"
 	"github.com/prelet/prelet/internal/fault"
@@ -25,9 +26,9 @@ const expressionName = "EXPR"
 // expression needs stages that the plan left out, from the same answers. After a failure the next expression looks
 // again. In a folder of recordings, each expression looks at each, so that no more than one plan is in memory.
 type Session struct {
-	app.Where
+	lab.Request
 	Env  *app.Env
-	node *app.Node // open, with the answers so far in front of its source; nil: there is no plan
+	node *lab.Node // open, with the answers so far in front of its source; nil: there is no plan
 	plan *boot.Plan
 }
 
@@ -63,10 +64,10 @@ func (s *Session) Eval(
 
 		return "", expressionError(text, diags)
 	}
-	do := func(one app.Where, source string) (fault.Code, error) {
+	do := func(one lab.Request, source string) (fault.Code, error) {
 		on := s
 		if source != "" {
-			on = &Session{Env: s.Env, Where: one}
+			on = &Session{Env: s.Env, Request: one}
 			defer on.Close()
 		}
 		found, err := on.evaluate(ctx, text, x)
@@ -80,10 +81,10 @@ func (s *Session) Eval(
 		return found.code(), show(found)
 	}
 	if s.node != nil {
-		return do(s.Where, "")
+		return do(s.Request, "")
 	}
 
-	return eachMachine(ctx, s.Env, s.Where, begin, do)
+	return eachMachine(ctx, s.Env, s.Request, begin, do)
 }
 
 // Close closes the node.
@@ -128,11 +129,11 @@ func (s *Session) evaluate(ctx context.Context, text string, x hclsyntax.Express
 // expression needs: the cluster may be unreachable.
 func (s *Session) planFor(ctx context.Context, x hclsyntax.Expression) error {
 	if s.node == nil {
-		n, err := s.Env.Open(s.Where, nil)
+		n, err := lab.Open(s.Env, s.Request, nil)
 		if err != nil {
 			return err
 		}
-		n.Explains = true
+		n.Options.Explains = true
 		n.Source = world.NewTape(n.Source)
 		s.node = n
 	} else if e := s.plan.Eval; e.Node().IsKnown() || !e.Reach(x).Any && len(e.NotReached(x)) == 0 {
@@ -140,7 +141,7 @@ func (s *Session) planFor(ctx context.Context, x hclsyntax.Expression) error {
 	}
 
 	if s.node.Recorded == nil {
-		s.node.Only = x
+		s.node.Options.Only = x
 	}
 	s.plan = s.node.PlanUnless(ctx)
 
@@ -152,7 +153,7 @@ func (s *Session) planFor(ctx context.Context, x hclsyntax.Expression) error {
 func expressionError(text string, diags hcl.Diagnostics) error {
 	diags = printer.Sorted(diags)
 
-	return &app.Explained{
+	return &lab.Explained{
 		Err:      fault.Usage.Errorf("the expression has an error: %s", diags.Error()),
 		Messages: diags,
 		Sources:  map[string][]byte{expressionName: []byte(text)},

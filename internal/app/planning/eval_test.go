@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/boot"
 )
 
@@ -33,7 +34,7 @@ func TestSessionOfRecording(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{Env: newTestEnv(), Where: app.Where{From: writeTestFile(t, "a.prelet", string(b))}}
+	s := &Session{Env: newTestEnv(), Request: lab.Request{From: writeTestFile(t, "a.prelet", string(b))}}
 	defer s.Close()
 
 	_, first := evalTest(t, s, "node.labels")
@@ -55,8 +56,8 @@ func TestSessionOfNode(t *testing.T) {
 	if err := errors.Join(os.Chmod(root, 0o755), os.Chmod(filepath.Join(root, "etc/a"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	w := app.Where{Root: root, Config: []string{filepath.Join(root, "site.hcl")}}
-	s := &Session{Env: newTestEnv(), Where: w}
+	w := lab.Request{Where: app.Where{Root: root, Config: []string{filepath.Join(root, "site.hcl")}}}
+	s := &Session{Env: newTestEnv(), Request: w}
 	defer s.Close()
 
 	failed := false
@@ -89,7 +90,7 @@ stage "write" "kubelet" {
 	}
 
 	putTestFiles(t, root, map[string]string{"site.hcl": site})
-	next := &Session{Env: newTestEnv(), Where: w}
+	next := &Session{Env: newTestEnv(), Request: w}
 	defer next.Close()
 	if got, _ := evalTest(t, next, `file("/etc/a")`); got != `"new"` {
 		t.Errorf("another session has %s, want \"new\"", got)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/insight/explain"
@@ -23,7 +24,7 @@ import (
 
 // ExplainOptions are an item and the node or the recordings that it is explained over.
 type ExplainOptions struct {
-	app.Where
+	lab.Request
 	Word string // an item, such as label/KEY or code/NAME, or a bare word that fits only one
 
 	// MissingIsResult makes an item that a recording of a folder does not have a result and not a failure: programs get
@@ -58,7 +59,7 @@ func Explain(
 		return "", show(x)
 	}
 
-	return eachMachine(ctx, e, o.Where, begin, func(one app.Where, source string) (fault.Code, error) {
+	return eachMachine(ctx, e, o.Request, begin, func(one lab.Request, source string) (fault.Code, error) {
 		x, err := explainNode(ctx, e, one, o.Word)
 		if err != nil && source == "" {
 			return "", err
@@ -85,8 +86,8 @@ func (x Explanation) code() fault.Code {
 }
 
 // explainNode explains a word over one node.
-func explainNode(ctx context.Context, e *app.Env, w app.Where, word string) (Explanation, error) {
-	n, err := e.Open(w, nil)
+func explainNode(ctx context.Context, e *app.Env, w lab.Request, word string) (Explanation, error) {
+	n, err := lab.Open(e, w, nil)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -96,7 +97,7 @@ func explainNode(ctx context.Context, e *app.Env, w app.Where, word string) (Exp
 	if err != nil {
 		return Explanation{}, err
 	}
-	n.Explains = true
+	n.Options.Explains = true
 	p := n.PlanUnless(ctx)
 	if err := app.CheckStopped(ctx); err != nil {
 		return Explanation{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/lang/eval"
@@ -11,14 +12,14 @@ import (
 
 // GraphOptions are the site and how much of it is drawn.
 type GraphOptions struct {
-	app.Where
+	lab.Request
 	OnlyStages bool // without variables, locals, detectors and blocks
 }
 
 // Graph returns the declarations of a site and the references between them. It needs no machine and no network.
 func Graph(e *app.Env, o GraphOptions) (eval.Graph, error) {
 	o.Files = lang.AnyOwner()
-	g, err := e.Read(o.Where)
+	g, err := lab.Read(e, o.Request)
 	if err != nil {
 		return eval.Graph{}, err
 	}
@@ -28,7 +29,7 @@ func Graph(e *app.Env, o GraphOptions) (eval.Graph, error) {
 		diags = append(diags, boot.Check(s, nil, boot.CheckOptions{Locks: locks})...)
 	}
 	if diags.HasErrors() {
-		return eval.Graph{}, app.RefuseSite(s, diags)
+		return eval.Graph{}, lab.RefuseSite(s, diags)
 	}
 
 	scope := eval.New(context.Background(), s, nil)

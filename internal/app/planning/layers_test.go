@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/lang"
@@ -84,7 +85,7 @@ func planLayers(t *testing.T, root string, config []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := app.Where{Root: root, Config: config, Hardware: facts, KubeletVersion: "1.36"}
+	w := lab.Request{Where: app.Where{Root: root, Config: config, Hardware: facts}, KubeletVersion: "1.36"}
 	if err := w.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestStrictNamesFilesThatAreNotRead(t *testing.T) {
 		}
 	}
 
-	got, err := sites.Validate(newTestEnv(), sites.ValidateOptions{Where: app.Where{Config: []string{dir}}, Strict: true})
+	got, err := sites.Validate(newTestEnv(), sites.ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{dir}}}, Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/boot/hostfiles"
@@ -30,14 +31,14 @@ type Planned struct {
 }
 
 // Node evaluates the site over one node, whose plan is explained or not.
-func Node(ctx context.Context, e *app.Env, w app.Where, explains bool) (Planned, error) {
-	n, err := e.Open(w, nil)
+func Node(ctx context.Context, e *app.Env, w lab.Request, explains bool) (Planned, error) {
+	n, err := lab.Open(e, w, nil)
 	if err != nil {
 		return Planned{}, err
 	}
 	defer n.Close()
 
-	n.Explains = explains
+	n.Options.Explains = explains
 	out := Planned{View: n.View(n.PlanUnless(ctx), "")}
 	if origin.Code(out.Plan.Diagnostics) == fault.CredentialMissing && n.Site != nil {
 		out.Plan.Diagnostics = append(findSensitive(n.Site), out.Plan.Diagnostics...)
@@ -58,14 +59,14 @@ func Node(ctx context.Context, e *app.Env, w app.Where, explains bool) (Planned,
 
 // AddUnitFlags adds the faults in the flags of a plan's machine, for a version of the kubelet, that the plan does not
 // report itself. It adds nothing for a recorded machine, whose files are not here.
-func AddUnitFlags(p *boot.Plan, w app.Where, site *lang.Site, version string) {
+func AddUnitFlags(p *boot.Plan, w lab.Request, site *lang.Site, version string) {
 	if u, isHere := findUnit(p, w, site, version); isHere {
 		addUnreported(p, u.CheckFlags())
 	}
 }
 
 // findUnit returns the kubelet's unit on a plan's machine.
-func findUnit(p *boot.Plan, w app.Where, site *lang.Site, version string) (u unitflags.KubeletUnit, isHere bool) {
+func findUnit(p *boot.Plan, w lab.Request, site *lang.Site, version string) (u unitflags.KubeletUnit, isHere bool) {
 	if w.From != "" || w.Root == "" && w.Hardware != "" {
 		return u, false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lang"
@@ -17,7 +18,7 @@ import (
 
 // RecordOptions are the node to record and the file to write.
 type RecordOptions struct {
-	app.Where
+	lab.Request
 	File         string    // NAME.prelet or NAME.prelet.gz; "-" is Stdout
 	Stdout       io.Writer // gets the recording, byte for byte, and nothing else
 	WithIdentity bool      // keep serial numbers, uuids, machine id, MAC addresses and GUIDs
@@ -37,13 +38,13 @@ func Record(ctx context.Context, e *app.Env, o RecordOptions) (Recorded, error) 
 			"%s: a recording's name ends in .prelet or .prelet.gz; - is standard output", o.File)
 	}
 
-	n, err := e.Open(o.Where, nil)
+	n, err := lab.Open(e, o.Request, nil)
 	if err != nil {
 		return Recorded{}, err
 	}
 	defer n.Close()
 	if n.Found.HasErrors() {
-		return Recorded{}, app.RefuseSite(n.Site, n.Found)
+		return Recorded{}, lab.RefuseSite(n.Site, n.Found)
 	}
 
 	p := n.Plan(ctx, nil)

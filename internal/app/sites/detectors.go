@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/detector"
@@ -30,7 +31,7 @@ type Detected struct {
 }
 
 // Detect reads this machine's hardware, or a recorded machine's.
-func Detect(ctx context.Context, e *app.Env, w app.Where) (Detected, error) {
+func Detect(ctx context.Context, e *app.Env, w lab.Request) (Detected, error) {
 	n, err := openDetectors(e, w)
 	if err != nil {
 		return Detected{}, err
@@ -47,7 +48,7 @@ func Detect(ctx context.Context, e *app.Env, w app.Where) (Detected, error) {
 			stages.Sentence(failed.Why, failed.Next))
 	}
 	if found.Facts == nil {
-		return Detected{}, app.RefuseSite(n.Site, diags)
+		return Detected{}, lab.RefuseSite(n.Site, diags)
 	}
 
 	return Detected{
@@ -59,7 +60,7 @@ func Detect(ctx context.Context, e *app.Env, w app.Where) (Detected, error) {
 
 // ListDetectors returns for each detector that the site declares or that is installed whether a boot would start it on
 // this machine. It starts none.
-func ListDetectors(ctx context.Context, e *app.Env, w app.Where) ([]detector.Row, error) {
+func ListDetectors(ctx context.Context, e *app.Env, w lab.Request) ([]detector.Row, error) {
 	n, err := openDetectors(e, w)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func ListDetectors(ctx context.Context, e *app.Env, w app.Where) ([]detector.Row
 			return nil, err
 		}
 		if diags.HasErrors() {
-			return nil, app.RefuseSite(n.Site, diags)
+			return nil, lab.RefuseSite(n.Site, diags)
 		}
 		declared = all
 	}
@@ -90,8 +91,8 @@ func ListDetectors(ctx context.Context, e *app.Env, w app.Where) ([]detector.Row
 
 // openDetectors opens a machine and the site whose detectors are asked about it. If no site was named and the default
 // one cannot be loaded, it is empty; a named one is refused.
-func openDetectors(e *app.Env, w app.Where) (*app.Node, error) {
-	g, err := e.Read(w)
+func openDetectors(e *app.Env, w lab.Request) (*lab.Node, error) {
+	g, err := lab.Read(e, w)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func openDetectors(e *app.Env, w app.Where) (*app.Node, error) {
 	isRecorded := w.Hardware != "" && len(w.Config) == 0
 	switch {
 	case hasErrors && len(w.Config) > 0:
-		return nil, app.RefuseSite(g.Loaded.Site, g.Loaded.Diags)
+		return nil, lab.RefuseSite(g.Loaded.Site, g.Loaded.Diags)
 	case hasErrors && !isRecorded && !slices.ContainsFunc(g.Loaded.Diags, func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) == fault.NoSite
 	}):
@@ -110,12 +111,12 @@ func openDetectors(e *app.Env, w app.Where) (*app.Node, error) {
 		g.Loaded = &app.LoadedSite{Site: &lang.Site{}}
 	}
 
-	return e.OpenWorld(g, nil, nil), nil
+	return lab.OpenWorld(e, g, nil, nil), nil
 }
 
 // LockOptions are the lock file to write.
 type LockOptions struct {
-	app.Where
+	lab.Request
 	Out   string       // a folder for a package's lock; "" is that of this node
 	Site  bool         // into the site's own file
 	Path  string       // of the program on nodes; "" is where packages put it
@@ -138,7 +139,7 @@ func LockDetectors(
 	programs []string,
 	done func(Locked),
 ) error {
-	if err := o.Where.Check(); err != nil {
+	if err := o.Request.Check(); err != nil {
 		return err
 	}
 	if o.Site && o.Out != "" {
@@ -234,7 +235,7 @@ func CheckDetector(
 	if err != nil {
 		const missing = "no such file: name the detector's program by its path"
 
-		return KitResult{}, userfile.Failure("", o.Command[0], missing, err)
+		return KitResult{}, nodefile.NamedFailure("", o.Command[0], missing, err)
 	}
 	if !st.Mode().IsRegular() {
 		return KitResult{}, fault.Usage.Errorf(

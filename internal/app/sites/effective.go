@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/lang"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -68,8 +69,8 @@ func toLine(at hcl.Range) string {
 }
 
 // Effect returns what of a site is in effect. It needs no machine.
-func Effect(e *app.Env, w app.Where) (Effective, error) {
-	g, err := e.Read(w)
+func Effect(e *app.Env, w lab.Request) (Effective, error) {
+	g, err := lab.Read(e, w)
 	if err != nil {
 		return Effective{}, err
 	}

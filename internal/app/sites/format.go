@@ -99,7 +99,7 @@ func listSiteFiles(paths []string) ([]string, error) {
 	for _, p := range paths {
 		st, err := nodefile.Stat(p)
 		if err != nil {
-			return nil, userfile.Failure("", p, "no such file or folder", err)
+			return nil, nodefile.NamedFailure("", p, "no such file or folder", err)
 		}
 		if !st.IsDir() {
 			files = append(files, p)
@@ -108,7 +108,7 @@ func listSiteFiles(paths []string) ([]string, error) {
 
 		entries, err := nodefile.ReadDir(p)
 		if err != nil {
-			return nil, userfile.Failure("", p, "no such folder", err)
+			return nil, nodefile.NamedFailure("", p, "no such folder", err)
 		}
 		for _, suffix := range []string{".hcl", ".prelet.vars"} {
 			for _, entry := range entries {

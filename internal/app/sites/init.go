@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -57,7 +58,7 @@ func Init(e *app.Env, o InitOptions) (string, error) {
 		diags = boot.Check(parsed, boot.SampleMachines()[:1], boot.CheckOptions{})
 	}
 	if diags.HasErrors() {
-		return "", &app.Explained{
+		return "", &lab.Explained{
 			Err:      fault.Usage.Errorf("the first site would have errors"),
 			Messages: diags,
 			Sources:  parsed.Sources,

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/userfile"
 	"github.com/prelet/prelet/internal/fault"
@@ -27,7 +28,7 @@ type TestOptions struct {
 	Paths []string // folders of sites, and files of tests; none is the current folder
 	// Config is the site of all tests; none: each test is of the site in its folder. Kubelets is a binary in place of
 	// the machine's kubelet, for runs that do not name a version.
-	app.Where
+	lab.Request
 	Run    string // a regular expression that the names of runs must match
 	Update bool   // write snapshots
 }
@@ -66,7 +67,7 @@ func Test(
 		return s.tests, err
 	}
 	run := func(ctx context.Context, c testCase) testfile.MachineResult { return c.run(ctx) }
-	err = app.InOrder(ctx, e, all, run, func(r testfile.MachineResult) error {
+	err = lab.InOrder(ctx, e, all, run, func(r testfile.MachineResult) error {
 		if r.Passed() {
 			s.tests.Passed++
 		} else {
@@ -84,10 +85,10 @@ type suite struct {
 	env    *app.Env
 	tests  Tests
 	files  []*testfile.Suite
-	sites  map[string]*app.Given // by the names of their files
+	sites  map[string]*lab.Given // by the names of their files
 	update bool
-	siteOf map[*testfile.Suite]*app.Given
-	given  app.Where // of the command line, and of the repository
+	siteOf map[*testfile.Suite]*lab.Given
+	given  lab.Request // of the command line, and of the repository
 }
 
 // loadTests reads the test files and their sites.
@@ -95,11 +96,11 @@ func loadTests(e *app.Env, o TestOptions) (*suite, error) {
 	s := &suite{
 		env:    e,
 		tests:  Tests{Site: &lang.Site{Sources: map[string][]byte{}}},
-		sites:  map[string]*app.Given{},
+		sites:  map[string]*lab.Given{},
 		update: o.Update,
-		siteOf: map[*testfile.Suite]*app.Given{},
+		siteOf: map[*testfile.Suite]*lab.Given{},
 	}
-	s.given = o.Where
+	s.given = o.Request
 	if err := s.given.Check(); err != nil {
 		return s, err
 	}
@@ -159,7 +160,7 @@ func listTestFiles(paths []string) ([]string, error) {
 	for _, path := range paths {
 		st, err := nodefile.Stat(path)
 		if err != nil {
-			return nil, userfile.Failure("", path, "no such file or folder", err)
+			return nil, nodefile.NamedFailure("", path, "no such file or folder", err)
 		}
 		if !st.IsDir() {
 			if !lang.IsTestFile(path) {
@@ -253,13 +254,13 @@ func siteFolder(folder string) string {
 }
 
 // readSite reads a site once.
-func (s *suite) readSite(config []string) (*app.Given, error) {
+func (s *suite) readSite(config []string) (*lab.Given, error) {
 	key := fmt.Sprintf("%q", config)
 	if g := s.sites[key]; g != nil {
 		return g, nil
 	}
 
-	g, err := s.env.Read(app.Where{Config: config, Files: lang.AnyOwner()})
+	g, err := lab.Read(s.env, lab.Request{Where: app.Where{Config: config, Files: lang.AnyOwner()}})
 	if err != nil {
 		return nil, err
 	}

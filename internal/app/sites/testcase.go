@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/userfile"
@@ -76,7 +77,7 @@ func findMachines(r *testfile.Run) (out []string, err error) {
 		return nil, err
 	}
 	for _, m := range matches {
-		recordings, err := app.ListRecordings(m)
+		recordings, err := lab.ListRecordings(m)
 		if !r.IsFrom || err != nil || recordings == nil {
 			out = append(out, m)
 			continue
@@ -157,10 +158,10 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	w.Repository = c.suite.given.Repository
 	w.Binaries = c.suite.given.Binaries
 	w.KubeletVersion = cmp.Or(c.Kubelet.V, c.suite.given.KubeletVersion)
-	given := &app.Given{
-		Where:  w,
-		Values: map[string]probe.Given{},
-		Loaded: c.suite.siteOf[c.File].Loaded,
+	given := &lab.Given{
+		Request: w,
+		Values:  map[string]probe.Given{},
+		Loaded:  c.suite.siteOf[c.File].Loaded,
 		Test: &rehearsal.Source{
 			Objects:   c.objects(w),
 			Detectors: c.DetectorAnswers(),
@@ -171,7 +172,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 	for name, text := range c.VariableTexts(given.Loaded.Site) {
 		given.Values[name] = probe.Given{Text: text, Source: rehearsal.TestSource, IsFile: true}
 	}
-	n, err := c.env.OpenMachine(given, c.machine, nil)
+	n, err := lab.OpenMachine(c.env, given, c.machine, nil)
 	if err != nil {
 		return nil, c.refuse(c.Machines.Range, "The recording cannot be used", err)
 	}
@@ -190,11 +191,11 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 }
 
 // where returns the machine and the inputs of the run, after checking their paths.
-func (c testCase) where() (app.Where, *testfile.Failure) {
-	w := app.Where{Root: rehearsal.NoRoot}
+func (c testCase) where() (lab.Request, *testfile.Failure) {
+	w := lab.Request{Where: app.Where{Root: rehearsal.NoRoot}}
 	if c.ObjectsFolder != "" {
 		w.Objects = c.path(c.ObjectsFolder)
-		if err := app.CheckFolder("objects", w.Objects); err != nil {
+		if err := lab.CheckObjects("objects", w.Objects); err != nil {
 			return w, c.refuse(c.ObjectsAt, "The folder of objects cannot be used", err)
 		}
 	}
@@ -208,7 +209,7 @@ func (c testCase) where() (app.Where, *testfile.Failure) {
 	if c.ObjectsFolder == "" && !c.HasObjects {
 		w.Objects = c.suite.given.Repository.Objects
 	}
-	if err := app.CheckFolder("--hardware", w.Hardware); err != nil {
+	if err := lab.CheckHardware("--hardware", w.Hardware); err != nil {
 		return w, c.refuse(c.Machines.Range, "The recorded machine cannot be used", err)
 	}
 	if c.Root.V == "" {
@@ -216,7 +217,7 @@ func (c testCase) where() (app.Where, *testfile.Failure) {
 	}
 	root, err := filepath.Abs(c.path(c.Root.V))
 	if err == nil {
-		err = app.CheckFolder("root", root)
+		err = app.CheckFolder("root", root, app.ToMount)
 	}
 	if err != nil {
 		return w, c.refuse(c.Root.Range, "The root cannot be used", err)
@@ -243,7 +244,7 @@ func (c testCase) path(name string) string {
 }
 
 // objects returns the objects of the run; nil where it gives none.
-func (c testCase) objects(w app.Where) world.Source {
+func (c testCase) objects(w lab.Request) world.Source {
 	switch {
 	case w.Objects != "":
 		return probe.Objects(w.Objects)

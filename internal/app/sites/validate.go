@@ -14,6 +14,7 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/dryrun"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/rehearsal"
 	"github.com/prelet/prelet/internal/app/unitflags"
 	"github.com/prelet/prelet/internal/boot"
@@ -32,7 +33,7 @@ import (
 
 // ValidateOptions are the site to check and how strictly.
 type ValidateOptions struct {
-	app.Where
+	lab.Request
 	Strict bool // warnings fail the check
 }
 
@@ -63,7 +64,7 @@ func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
 // Draft is a site that was read to be validated.
 type Draft struct {
 	ValidateOptions
-	Given *app.Given
+	Given *lab.Given
 
 	from    string
 	planned []string // machines
@@ -80,11 +81,11 @@ func Read(e *app.Env, o ValidateOptions) (*Draft, error) {
 	}
 	from := o.From
 	o.From, o.Hardware = "", "" // the site is that of the other options
-	g, err := e.Read(o.Where)
+	g, err := lab.Read(e, o.Request)
 	if err != nil {
 		return nil, err
 	}
-	o.Where = g.Where
+	o.Request = g.Request
 	o.Objects = cmp.Or(o.Objects, o.Repository.Objects)
 
 	return &Draft{o, g, from, planned}, nil
@@ -219,7 +220,7 @@ func (o ValidateOptions) listMachines() ([]string, error) {
 	if o.Root != "" && o.Hardware != "" {
 		return nil, fault.Usage.Errorf("--root excludes --hardware: prelet plan takes both")
 	}
-	out, err := app.ListRecordings(o.From)
+	out, err := lab.ListRecordings(o.From)
 	if err != nil || out != nil {
 		return out, err
 	}
@@ -270,10 +271,10 @@ func noteMissing(s *lang.Site) (out hcl.Diagnostics) {
 
 // planMachines plans the site on recorded machines, in memory, and returns what is found. What a recording or a machine
 // does not have, and a run would, is a warning.
-func planMachines(e *app.Env, g *app.Given, machines []string) hcl.Diagnostics {
+func planMachines(e *app.Env, g *lab.Given, machines []string) hcl.Diagnostics {
 	var all boot.MachineFindings
 	plan := func(ctx context.Context, machine string) (out hcl.Diagnostics) {
-		n, err := e.WithOwnRedactor().OpenMachine(g, machine, nil)
+		n, err := lab.OpenMachine(e.WithOwnRedactor(), g, machine, nil)
 		if err != nil {
 			d := origin.Error(fault.CodeOf(err), hcl.Range{}, "The recording cannot be used", "%s.", err)
 			return hcl.Diagnostics{d}
@@ -288,7 +289,7 @@ func planMachines(e *app.Env, g *app.Given, machines []string) hcl.Diagnostics {
 
 		return out
 	}
-	_ = app.InOrder(context.Background(), e, machines, plan, func(found hcl.Diagnostics) error { // no signal ends it
+	_ = lab.InOrder(context.Background(), e, machines, plan, func(found hcl.Diagnostics) error { // no signal ends it
 		machine := machines[0]
 		machines = machines[1:]
 		for _, d := range found {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -58,7 +59,7 @@ func TestValidateStrict(t *testing.T) {
 		{"error, strict", wrong, true, false, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := ValidateOptions{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}, Strict: c.strict}
+			o := ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}, Strict: c.strict}
 			got, err := Validate(newTestEnv(), o)
 			if err != nil {
 				t.Fatalf("Validate: %v, want no error", err)
@@ -123,7 +124,7 @@ func TestValidateSaysWhatEachPlanRefuses(t *testing.T) {
 		{"a base of the site", alone, fault.ConfigInvalid, hcl.DiagError},
 		{"whole", trust + fetch + write, "", 0},
 	} {
-		o := ValidateOptions{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}
+		o := ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}}
 		got, err := Validate(newTestEnv(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -287,29 +288,29 @@ func TestValidateOnMachines(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name, site     string
-		where          app.Where
+		where          lab.Request
 		notes, warning fault.Code // the only one of its kind; "" for none
 		fails          fault.Code
 	}{
-		{"no machine", head + reserve, app.Where{}, "", "", ""},
-		{"a small machine", head + reserve, app.Where{Hardware: vm}, "", "", fault.ReserveRefused},
-		{"a good machine", head, app.Where{Hardware: vm}, "", "", ""},
-		{"a variable without a value", variable, app.Where{}, fault.VariableMissing, "", ""},
-		{"a machine without its value", variable, app.Where{Hardware: vm}, "", fault.VariableMissing, ""},
-		{"with its value", variable, app.Where{Hardware: vm, Variables: []string{"rack=4"}}, "", "", ""},
-		{"a value", variable, app.Where{Variables: []string{"rack=4"}}, "", "", ""},
-		{"a value that a rule refuses", variable, app.Where{Variables: []string{"rack=3"}}, "", "", fault.VariableInvalid},
-		{"a value of another type", variable, app.Where{Variables: []string{"rack=x"}}, "", "", fault.VariableInvalid},
-		{"an unknown variable", head, app.Where{Variables: []string{"rack=x"}}, "", "", fault.VariableUnknown},
-		{"an object that is not given", cluster, app.Where{Hardware: vm}, "", fault.ClusterUnusable, ""},
-		{"a detector's reply", "detector \"d\" { required = true }\n" + head, app.Where{Hardware: vm}, "", fault.DetectorFailed, ""},
-		{"what a recording was never asked", variable, app.Where{From: recording}, fault.Unread, "", ""},
-		{"a recording with a value", variable, app.Where{From: recording, Variables: []string{"rack=4"}}, "", "", ""},
-		{"a recording that is missing", head, app.Where{From: "none.prelet"}, "", "", fault.RecordingInvalid},
+		{"no machine", head + reserve, lab.Request{}, "", "", ""},
+		{"a small machine", head + reserve, lab.Request{Where: app.Where{Hardware: vm}}, "", "", fault.ReserveRefused},
+		{"a good machine", head, lab.Request{Where: app.Where{Hardware: vm}}, "", "", ""},
+		{"a variable without a value", variable, lab.Request{}, fault.VariableMissing, "", ""},
+		{"a machine without its value", variable, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.VariableMissing, ""},
+		{"with its value", variable, lab.Request{Where: app.Where{Hardware: vm, Variables: []string{"rack=4"}}}, "", "", ""},
+		{"a value", variable, lab.Request{Where: app.Where{Variables: []string{"rack=4"}}}, "", "", ""},
+		{"a value that a rule refuses", variable, lab.Request{Where: app.Where{Variables: []string{"rack=3"}}}, "", "", fault.VariableInvalid},
+		{"a value of another type", variable, lab.Request{Where: app.Where{Variables: []string{"rack=x"}}}, "", "", fault.VariableInvalid},
+		{"an unknown variable", head, lab.Request{Where: app.Where{Variables: []string{"rack=x"}}}, "", "", fault.VariableUnknown},
+		{"an object that is not given", cluster, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.ClusterUnusable, ""},
+		{"a detector's reply", "detector \"d\" { required = true }\n" + head, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.DetectorFailed, ""},
+		{"what a recording was never asked", variable, lab.Request{From: recording}, fault.Unread, "", ""},
+		{"a recording with a value", variable, lab.Request{Where: app.Where{Variables: []string{"rack=4"}}, From: recording}, "", "", ""},
+		{"a recording that is missing", head, lab.Request{From: "none.prelet"}, "", "", fault.RecordingInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.where.Config = []string{writeTestFile(t, "site.hcl", c.site+write)}
-			got, err := Validate(newTestEnv(), ValidateOptions{Where: c.where})
+			got, err := Validate(newTestEnv(), ValidateOptions{Request: c.where})
 			if err != nil {
 				t.Fatalf("Validate: got %v, want no error", err)
 			}

@@ -21,24 +21,6 @@ import (
 // ErrNotRegular is the error of a path that is not a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Failure returns the failure of a path that a user named, which label is in front of, for the error of a read of it.
-// missing is what to say if it does not exist, as in "no such folder".
-func Failure(label, path, missing string, err error) *fault.Fault {
-	f := nodefile.Failure(label+path, err)
-	switch f.Code {
-	case fault.NoAnswer:
-		f.Summary, f.Why = f.Why, ""
-
-		return f
-	case fault.Absent:
-		missing += nodefile.SuggestBeside(path)
-	default:
-		missing = nodefile.Reason(err)
-	}
-
-	return &fault.Fault{Code: fault.Usage, Summary: label + path + ": " + missing}
-}
-
 // Open opens a regular file for reading, and nothing else: opening a pipe would wait for its writer, and reading
 // a file of /proc, such as kmsg, for what comes next. Each read of it ends within nodefile.Patience.
 func Open(path string) (io.ReadCloser, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/repository"
 	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
@@ -79,14 +80,14 @@ func (r Request) run(kubelet string) (sites.Validated, error) {
 	}
 
 	files := newOverlay(r.Texts)
-	w := app.Where{Config: r.Places, KubeletVersion: kubelet, Files: files}
+	w := lab.Request{Where: app.Where{Config: r.Places, Files: files}, KubeletVersion: kubelet}
 	found, diags := repository.Find(files, path.Dir(r.File))
 	if isOfSite := slices.Equal(found.Layers, r.Places); isOfSite && !diags.HasErrors() {
 		w.Repository = found
 		w.Repository.MostMachines = maxMachines
 	}
 
-	return sites.Validate(env, sites.ValidateOptions{Where: w})
+	return sites.Validate(env, sites.ValidateOptions{Request: w})
 }
 
 func refusedSetting(file string, err error) *hcl.Diagnostic {

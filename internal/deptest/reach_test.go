@@ -1,0 +1,65 @@
+package deptest
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// reachFile says how much of this module a boot imports.
+const reachFile = "testdata/boot.txt"
+
+// TestReachOfBoot holds that what `prelet run` and `prelet verify` import of this repository does not grow unseen: the commit that lets it
+// grow changes a line of reachFile. Tokens are without comments, in thousands, rounded up.
+func TestReachOfBoot(t *testing.T) {
+	g, err := Load(t.Context(), root(t), "./internal/app/booting")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	packages, tokens := 0, 0
+	for path, p := range g {
+		if !strings.HasPrefix(path, module) {
+			continue
+		}
+		packages++
+		for _, name := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens += countTokens(name, text)
+		}
+	}
+
+	const unit = 1000
+	got := fmt.Sprintf("packages %d\nthousand tokens %d\n", packages, (tokens+unit-1)/unit)
+	want, err := os.ReadFile(reachFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("a boot imports:\n%swant, as in internal/deptest/%s:\n%s"+
+			"If it has to grow, change that file, and say in the commit what the growth is for.", got, reachFile, want)
+	}
+}
+
+// countTokens returns the number of tokens of a Go file, without comments and semicolons at the end of a line.
+func countTokens(name string, text []byte) int {
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile(name, -1, len(text)), text, nil, 0)
+
+	for n := 0; ; {
+		_, tok, literal := s.Scan()
+		switch {
+		case tok == token.EOF:
+			return n
+		case tok != token.SEMICOLON || literal != "\n":
+			n++
+		}
+	}
+}

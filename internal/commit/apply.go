@@ -3,8 +3,8 @@
 // which failures keep the last good generation, and with which exit status. The commands run, rollback, verify and
 // recover all end here, so that they give the same result.
 //
-// The package writes what generation and activation write, and one small file: the kubelet's version in the state
-// folder.
+// The package writes what generation and activation write, and small files of the state folder: holds.json, and the
+// machine that a person has accepted.
 package commit
 
 import (

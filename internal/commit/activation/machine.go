@@ -23,7 +23,7 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// StateMachine activates generations, with what it depends on. One process uses one of it, from one goroutine.
+// StateMachine activates generations, with what it depends on. It is used from one goroutine.
 type StateMachine struct {
 	Units    Units
 	Store    Store

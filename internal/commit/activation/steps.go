@@ -27,8 +27,8 @@ const (
 	WaitMargin  = 30 * time.Second
 )
 
-// step runs one step. Only preflight, preflightBack and watch end with ctx: the steps after the commit are not
-// interrupted. Only watch and actUnits return a trigger.
+// step runs one step. Those that get ctx, and not steady, end with it: they come before the commit, or wait for others.
+// Only watch and actUnits return a trigger.
 func (m *StateMachine) step(
 	ctx context.Context,
 	s step,

@@ -1,5 +1,5 @@
 // Package fleet groups the machines of a fleet by the effect of a site on them, and merges the groups of several
-// reports. It only computes: internal/app makes the plans, and internal/printer prints a report.
+// reports. It only computes: internal/app/fleets makes the plans, and internal/printer prints a report.
 //
 // Machines are in one group when the set of (path, action, diff) and the codes of the diagnostics are equal after the
 // machine's own values (node name, addresses, serial numbers, GUIDs) are replaced by names. The diff of the kubelet's

@@ -15,7 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// server is what a search knows about one server. It knows nothing about single addresses.
+// server is one server of a search: its last failure, with the address that gave it, and when it may be asked again.
 type server struct {
 	host      string
 	at        target    // of failure

@@ -71,6 +71,21 @@ func hasNull(reference hcl.Traversal, names *hcl.EvalContext) bool {
 	return false
 }
 
+// findNull returns the part of a name whose value is null: of facts.a.b, facts.a where that has no b to ask for.
+func findNull(reference hcl.Traversal, names *hcl.EvalContext) hcl.Range {
+	v, diags := reference[:1].TraverseAbs(names)
+	at := reference[0].(hcl.TraverseRoot).SrcRange
+	for _, step := range reference[1:] {
+		if diags.HasErrors() || v.IsNull() {
+			break
+		}
+		v, diags = step.TraversalStep(v)
+		at = hcl.RangeBetween(at, hcl.Traversal{step}.SourceRange())
+	}
+
+	return at
+}
+
 // nullFactExtra marks an error that a null fact caused.
 type nullFactExtra struct {
 	soft bool      // a label or a taint is left out
@@ -88,7 +103,8 @@ func (s Scope) nullFact(d *hcl.Diagnostic, xs []hclsyntax.Expression) *hcl.Diagn
 	case *hclsyntax.LiteralValueExpr: // an argument of LIST...
 		next = "Leave it out: [for x in LIST : x if x != null]."
 	case *hclsyntax.ScopeTraversalExpr:
-		next = fmt.Sprintf("Handle that case, for example: %s == null ? null : …", s.e.Text(failed.SrcRange))
+		at := findNull(failed.Traversal, d.EvalContext)
+		next = fmt.Sprintf("Handle that case, for example: %s == null ? null : …", s.e.Text(at))
 	}
 	c := *d
 	c.Detail = d.Detail + " This expression uses a fact that could not be detected on this machine, so it is null. " +

@@ -157,7 +157,8 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 		name := f.Spec().Name
 		if a := own.Attributes[name]; a != nil && f.Spec().Required && isNull(a.Expr) {
 			l.Error(fault.MissingArgument, a.Expr.Range(), fmt.Sprintf("Missing argument %q", name),
-				"In an override, null takes an argument away, and %s needs this one. Write a value, or remove this line.", base)
+				"In an override, null takes an argument away, and %s needs this one. Write a value, or remove this "+
+					"line.", base)
 		}
 	}
 	if len(l.Diags) > before || l.refuseMisnamed(base, over) {

@@ -139,8 +139,8 @@ func parseVariable(v *lang.Variable, a world.VariableAns) (cty.Value, hcl.Diagno
 	}
 	x, err := lang.ParseValue(a.Source+" "+v.Name, []byte(a.Text))
 	if err != nil && a.Source == "--var" && v.Type.IsCollectionType() {
-		return unreadable(fmt.Sprintf("this is not %s. Write it in single quotes, with double ones inside, which a shell "+
-			"else removes: --var '%s=%s'", schema.Article(v.Type), v.Name, guessCollection(v.Type, a.Text)))
+		return unreadable(fmt.Sprintf("this is not %s. Write it in single quotes, with double ones inside, which a "+
+			"shell else removes: --var '%s=%s'", schema.Article(v.Type), v.Name, guessCollection(v.Type, a.Text)))
 	}
 	if err != nil {
 		return unreadable(err.Error())

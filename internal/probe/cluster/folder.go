@@ -151,7 +151,8 @@ func decodeConfigMap(text []byte) (cm configMap, err error) {
 		Kind any `json:"kind"`
 	}
 	if err := yaml.Unmarshal(asJSON, &head); err != nil || head.Kind != "ConfigMap" {
-		at := placeIn(text, fmt.Sprintf("this is not a ConfigMap: its kind is %v", cmp.Or(head.Kind, "missing")), "kind")
+		why := fmt.Sprintf("this is not a ConfigMap: its kind is %v", cmp.Or(head.Kind, "missing"))
+		at := placeIn(text, why, "kind")
 		if kind, _ := head.Kind.(string); strings.HasSuffix(kind, "List") {
 			at.Next = "Write each of its items into a file of its own, NAMESPACE/NAME.yaml"
 		}

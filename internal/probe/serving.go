@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // answerServing returns why a kubelet would refuse certificates when it starts. Of a private key, only whether it is
@@ -52,8 +53,7 @@ const maxRefusal = 300
 func servingAnswer(err error) world.Answer {
 	var out world.ServingAns
 	if err != nil {
-		why := err.Error()
-		out.Refused = why[:min(len(why), maxRefusal)]
+		out.Refused = contract.Shorten(err.Error(), maxRefusal)
 	}
 
 	return world.Serving.Answer(out)

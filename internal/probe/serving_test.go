@@ -84,7 +84,8 @@ func TestServingBelowARoot(t *testing.T) {
 }
 
 func TestRefusalIsBounded(t *testing.T) {
-	if a := servingAnswer(errors.New(strings.Repeat("x", 1000))); len(a.Value) > 400 {
-		t.Errorf("got %d bytes, want at most 400", len(a.Value))
+	a := servingAnswer(errors.New(strings.Repeat("x", 1000)))
+	if len(a.Value) > 400 || !strings.Contains(string(a.Value), "x…") {
+		t.Errorf("got %d bytes, %s; want at most 400 and an ellipsis at the cut", len(a.Value), a.Value)
 	}
 }

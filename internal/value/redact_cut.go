@@ -1,9 +1,43 @@
 package value
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // ellipsis ends every text that prelet cuts.
 const ellipsis = "…"
+
+// Tail is a writer that keeps the last Most bytes of an output, for messages: a secret may be at the cut.
+type Tail struct {
+	Most  int
+	kept  []byte
+	isCut bool
+}
+
+// Write implements io.Writer.
+func (t *Tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	t.isCut = t.isCut || len(t.kept) > t.Most
+	if len(t.kept) > 2*t.Most {
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.Most:]...)
+	}
+
+	return len(p), nil
+}
+
+// Text returns the last bytes, after an ellipsis if there were more, by which a redactor finds the end of a secret.
+func (t *Tail) Text() string {
+	if !t.isCut {
+		return string(t.kept)
+	}
+	last := t.kept[len(t.kept)-t.Most:]
+	for len(last) > 0 && !utf8.RuneStart(last[0]) {
+		last = last[1:]
+	}
+
+	return ellipsis + string(last)
+}
 
 // minCut is the length in bytes from which a text next to an ellipsis counts as a part of a secret.
 const minCut = 6

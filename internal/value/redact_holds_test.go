@@ -1,6 +1,9 @@
 package value
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestHolds refuses what holds a secret, and no text for a short one, which may be an ordinary word.
 func TestHolds(t *testing.T) {
@@ -40,5 +43,36 @@ func TestCutSecrets(t *testing.T) {
 		if got := r.String(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestTail cuts an output at each byte of a secret: no part of it is left.
+func TestTail(t *testing.T) {
+	const secret = "canary.é0canary1secret23"
+	const most = 100
+	r := redactorOf(secret)
+	for after := range most + len(secret) {
+		for size := 1; size < 3*most; size += 50 {
+			tail := Tail{Most: most}
+			output := strings.Repeat("x", 200) + secret + strings.Repeat("y", after)
+			for at := 0; at < len(output); at += size {
+				_, _ = tail.Write([]byte(output[at:min(at+size, len(output))]))
+			}
+			got := r.String(Visible(tail.Text()))
+			if !strings.HasPrefix(got, ellipsis) || !strings.HasSuffix(got, strings.Repeat("y", min(after, most))) {
+				t.Fatalf("%d bytes after the secret: got %q, want an ellipsis and the last bytes", after, got)
+			}
+			for at := range len(secret) - minCut {
+				if part := secret[at : at+minCut]; strings.Contains(got, part) {
+					t.Fatalf("%d bytes after the secret: got %q in %q, want no part of it", after, part, got)
+				}
+			}
+		}
+	}
+
+	tail := Tail{Most: 3}
+	_, _ = tail.Write([]byte("all"))
+	if got := tail.Text(); got != "all" {
+		t.Errorf("an output that is not cut: got %q, want it as it is", got)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/lazy"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // Cause is why a kubelet fails.
@@ -105,7 +105,7 @@ func LastErrorWhole(lines []string) string {
 // LastLine returns the last line of the log of any unit; "" if it has none.
 func LastLine(lines []string) string {
 	for _, line := range slices.Backward(lines) {
-		line = strings.ToValidUTF8(line[:min(len(line), maxLine)], "?")
+		line = strings.ToValidUTF8(contract.Shorten(line, maxLine), "?")
 		if text := strings.Join(strings.Fields(line), " "); text != "" {
 			return redact(text)
 		}
@@ -121,7 +121,7 @@ func joinEntries(lines []string) []string {
 	isOpen := false
 	for _, line := range lines {
 		line = strings.TrimRight(line, "\r\n")
-		line = strings.ToValidUTF8(line[:min(len(line), maxLine)], "?")
+		line = strings.ToValidUTF8(contract.Shorten(line, maxLine), "?")
 		line = strings.ReplaceAll(readJSON(line), `\"`, `"`)
 		switch {
 		case isOpen && strings.TrimSpace(line) == ">":
@@ -193,13 +193,4 @@ func redact(s string) string { return shorten(hideSecrets(s)) }
 func hideSecrets(s string) string { return regexp.MustCompile(secrets).ReplaceAllString(s, "(secret)") }
 
 // shorten cuts a text to maxWords.
-func shorten(s string) string {
-	if len(s) <= maxWords {
-		return s
-	}
-	cut := maxWords - len("…")
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
-}
+func shorten(s string) string { return contract.Shorten(s, maxWords-len("…")) }

@@ -111,6 +111,7 @@ func TestLastLine(t *testing.T) {
 		"the last one":  {[]string{"reading", "line\t3: bad ", ""}, "line 3: bad"},
 		"a secret":      {[]string{"token abcdef.0123456789abcdef"}, "token (secret)"},
 		"a broken text": {[]string{"bad \xff"}, "bad ?"},
+		"a cut":         {[]string{strings.Repeat(" ", maxLine-3) + "secret"}, "sec…"},
 	} {
 		if got := LastLine(c.lines); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
@@ -130,6 +131,7 @@ func TestLastError(t *testing.T) {
 		{[]string{`E0101 00:00:00.000000 1 run.go:1] "command failed" err="x y"`}, "x y"},
 		{[]string{`E0101 00:00:00.000000 1 x.go:1] "x" err="token abcdef.0123456789abcdef, Authorization: Bearer eyJhbGciOi.abc.def"`}, `"x" err="token (secret), Authorization: (secret)`},
 		{[]string{"panic: runtime error: index out of range", "", "goroutine 1 [running]:"}, "panic: runtime error: index out of range"},
+		{[]string{"panic:" + strings.Repeat(" ", maxLine-9) + "secret"}, "panic: sec…"},
 		{[]string{"E0101 00:00:00.000000 1 x.go:1] " + long}, strings.Repeat("é", 198) + "…"},
 	} {
 		if got := LastError(c.lines); got != c.want {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Limits of a unit's log. The newest lines and bytes count.
@@ -146,11 +148,11 @@ func StartLog(ctx context.Context, unit string, pid uint32) ([]string, error) {
 
 // readNewest returns the newest entries that journalctl prints in the export format.
 func readNewest(ctx context.Context, args ...string) (string, error) {
-	newest := &tail{limit: logBytes}
+	newest := &value.Tail{Most: logBytes}
 	err := runJournalctl(ctx, newest, append([]string{fmt.Sprintf("--lines=%d", logLines)}, args...)...)
 
-	text := newest.text() + "\n"
-	if isCut := len(text) >= logBytes; isCut {
+	text := newest.Text()
+	if strings.HasPrefix(text, "…") {
 		_, text, _ = strings.Cut(text, "\n\n__CURSOR") // the rest is a field without a name
 	}
 
@@ -166,10 +168,10 @@ func runJournalctl(ctx context.Context, stdout io.Writer, args ...string) error 
 	cmd := exec.CommandContext(ctx, "journalctl", args...)
 	cmd.Env = []string{"LC_ALL=C.UTF-8"}
 	cmd.WaitDelay = time.Second
-	stderr := &tail{limit: 4 << 10}
+	stderr := &value.Tail{Most: 4 << 10}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
-	if why := stderr.text(); err != nil && why != "" {
+	if why := strings.TrimSuffix(stderr.Text(), "\n"); err != nil && why != "" {
 		err = errors.New(why)
 	}
 
@@ -192,27 +194,4 @@ func (h *head) Write(p []byte) (int, error) {
 	}
 
 	return n, nil
-}
-
-// tail is a writer that keeps the last bytes.
-type tail struct {
-	limit int
-	b     []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p...)
-	if len(t.b) > 2*t.limit {
-		last := t.b[len(t.b)-t.limit:]
-		t.b = append(t.b[:0], last...)
-	}
-
-	return len(p), nil
-}
-
-// text returns the last bytes without the line break at their end.
-func (t *tail) text() string {
-	last := t.b[max(0, len(t.b)-t.limit):]
-
-	return strings.TrimSuffix(string(last), "\n")
 }

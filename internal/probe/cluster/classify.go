@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // The next steps for failures that have the same cause everywhere.
@@ -302,7 +303,7 @@ func describeBody(r *reply) string {
 	const maxText, maxWords = 1024, 40
 
 	body := withhold(string(r.body), r.secret)
-	text := strings.TrimSpace(body[:min(len(body), maxText)])
+	text := contract.Shorten(strings.TrimSpace(body), maxText)
 	lower := strings.ToLower(strings.TrimPrefix(text, "\ufeff"))
 
 	switch {
@@ -320,8 +321,5 @@ func describeBody(r *reply) string {
 		return "JSON that is incomplete or malformed"
 	}
 
-	words := []rune(quote(text))
-	words = words[:min(len(words), maxWords)]
-
-	return "a text that begins with " + strconv.Quote(string(words))
+	return "a text that begins with " + strconv.Quote(contract.Shorten(quote(text), maxWords))
 }

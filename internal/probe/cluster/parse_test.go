@@ -364,3 +364,12 @@ ghylv1k=
 -----END CERTIFICATE-----
 `
 )
+
+// TestDescribeBody: a text is cut with an ellipsis, by which the redactor finds a part of a secret.
+func TestDescribeBody(t *testing.T) {
+	for _, body := range []string{strings.Repeat("a", 50), "a" + strings.Repeat(" ", 1018) + "secret"} {
+		if got := describeBody(&reply{body: []byte(body)}); !strings.HasSuffix(got, `…"`) {
+			t.Errorf("%.60q: got %q, want an ellipsis at the end", body, got)
+		}
+	}
+}

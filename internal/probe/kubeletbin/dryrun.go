@@ -97,7 +97,7 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 
-	out := tail{most: maxDryRunOutput}
+	out := value.Tail{Most: maxDryRunOutput}
 	cmd := exec.CommandContext(ctx, d.Program, words...)
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, d.Environment...)
 	cmd.Dir = folder
@@ -122,7 +122,7 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 		return Verdict{}, err
 	}
 
-	text := strings.ReplaceAll(string(out.kept), "\r\n", "\n")
+	text := strings.ReplaceAll(out.Text(), "\r\n", "\n")
 	v, err := readVerdict(strings.Split(names.Replace(text), "\n"))
 	if v.Accepted && d.lacksLock() {
 		return Verdict{Refusal: dryRunEnd}, nil
@@ -356,21 +356,4 @@ func isOfMachine(text string) bool {
 		"too many open files",
 		"resource temporarily unavailable",
 	}, func(part string) bool { return strings.Contains(text, part) })
-}
-
-// tail keeps the last bytes that are written to it.
-type tail struct {
-	kept []byte
-	most int
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	n := len(p)
-	p = p[max(0, len(p)-t.most):]
-	if excess := len(t.kept) + len(p) - t.most; excess > 0 {
-		t.kept = append(t.kept[:0], t.kept[excess:]...)
-	}
-	t.kept = append(t.kept, p...)
-
-	return n, nil
 }

@@ -2,10 +2,13 @@ package kubeletbin
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/value"
 )
 
 // TestLastLineOfWrapper: why a program that starts the kubelet fails is in its last line, and if that names a folder
@@ -34,6 +37,25 @@ func TestLastLineOfWrapper(t *testing.T) {
 			if got := strings.Contains(err.Error(), "ProtectHome="); got != (wantHidden && isHidden) {
 				t.Errorf("%q, hidden %t: got %q, want ProtectHome= named: %t", line, isHidden, err, wantHidden && isHidden)
 			}
+		}
+	}
+}
+
+// TestCutSecret: of a secret at the cut of a long last line no part is in the message.
+func TestCutSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "TOPSECRETvalue0123456789"
+	redactor := value.NewRedactor()
+	redactor.Add([]byte(secret))
+	file := filepath.Join(t.TempDir(), "opt/bin/kubelet")
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	for _, left := range []int{len(secret) - 4, 8} {
+		line := secret + strings.Repeat("y", maxLastLine-left)
+		writeProgram(t, file, "#!/bin/sh\necho "+line+" >&2\nexit 1\n")
+
+		_, err := Find(strings.TrimSuffix(file, "/opt/bin/kubelet"), "", nil).Version(t.Context(), true)
+		if got := redactor.String(fmt.Sprint(err)); !strings.Contains(got, ": …(sensitive)yyy") {
+			t.Errorf("%d bytes of the secret are kept: got %.80q, want them hidden", left-1, got)
 		}
 	}
 }

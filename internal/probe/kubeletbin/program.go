@@ -164,7 +164,7 @@ func (b *Binary) run(ctx context.Context, arg string) (string, error) {
 	cmd := exec.CommandContext(ctx, b.file, arg)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.WaitDelay = time.Second
-	out, errors := limited{most: maxHelp}, tail{most: maxLastLine}
+	out, errors := limited{most: maxHelp}, value.Tail{Most: maxLastLine}
 	cmd.Stdout = &out
 	cmd.Stderr = &errors
 	start := (*exec.Cmd).Run
@@ -176,7 +176,7 @@ func (b *Binary) run(ctx context.Context, arg string) (string, error) {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("no answer within %s", most.Round(time.Millisecond))
 	case err != nil:
-		return "", addLastLine(err, string(errors.kept), isHidden)
+		return "", addLastLine(err, errors.Text(), isHidden)
 	}
 	return out.b.String(), nil
 }

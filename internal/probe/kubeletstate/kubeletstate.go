@@ -26,6 +26,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/probe/cluster"
 	"github.com/prelet/prelet/internal/probe/joined"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // Probe inspects a running kubelet. It implements activation.Probe: an error is a failed check, except that an Unclear
@@ -98,7 +99,7 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 	}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // a partial body is good enough
 
-	body := strings.Join(strings.Fields(string(b)), " ")
+	body := strings.Join(strings.Fields(contract.Shorten(string(b), 511)), " ")
 
 	return fmt.Errorf("%s answered %s: %s", url, resp.Status, body)
 }

@@ -48,6 +48,8 @@ func TestHealthz(t *testing.T) {
 			_, _ = w.Write([]byte("ok"))
 		case "/moved":
 			http.Redirect(w, r, "/healthz", http.StatusFound)
+		case "/long":
+			http.Error(w, strings.Repeat("long ", 200), http.StatusInternalServerError)
 		default:
 			http.Error(w, "[-]syncloop failed:\nreason withheld", http.StatusInternalServerError)
 		}
@@ -58,6 +60,7 @@ func TestHealthz(t *testing.T) {
 	for _, c := range []struct{ url, state, says string }{
 		{s.URL + "/healthz", "ok", ""},
 		{s.URL + "/ill", "failed", "[-]syncloop failed: reason withheld"},
+		{s.URL + "/long", "failed", "long l…"}, // a secret may be at the cut
 		{s.URL + "/moved", "failed", "302"},
 		{"http://127.0.0.1:1/healthz", "failed", "refused"},
 	} {

@@ -196,6 +196,37 @@ func TestInheritedFlags(t *testing.T) {
 		{name: "an empty folder of drop-ins", world: unit(`{"words":["/usr/bin/kubelet","--config-dir=","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"]}`) +
 			`drop-ins => {"value":{"paths":["/etc/nsswitch.conf"]}}` + "\n",
 			want: "exit 0\n--config-dir= of \n!nsswitch"},
+		{name: "a unit that removes the variable", own: "--no-such",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"],"unset":["KUBELET_EXTRA_ARGS"]}`),
+			want: "exit 0\nwarning conflict\nThe kubelet does not get these flags and labels: UnsetEnvironment= in its unit overrides " +
+				"$KUBELET_EXTRA_ARGS of /etc/default/kubelet. Remove it there.\n!would not start"},
+		{name: "a unit that removes kubeadm's variable", kubeadm: "--no-such",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm +
+				`","/etc/default/kubelet"],"unset":["KUBELET_KUBEADM_ARGS"]}`),
+			want: "exit 0\n!warning\n!no-such"},
+		{name: "a unit that removes a value of kubeadm's variable", kubeadm: "--no-such",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm +
+				`","/etc/default/kubelet"],"unset":["KUBELET_KUBEADM_ARGS=--no-such"]}`),
+			want: "exit 0\n!warning\n!no-such"},
+		{name: "a unit that removes another value", own: "--v=2", kubeadm: "--network-plugin=cni",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm +
+				`","/etc/default/kubelet"],"unset":["KUBELET_KUBEADM_ARGS=--v=3","OTHER"]}`),
+			want: "exit 10\nset by " + kubeadm},
+		{name: "a later file with the variable", stages: `stage "label" "l" { labels = { "e.com/a" = "1" } }`, own: "--network-plugin=cni",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet","/etc/v.env"],` +
+				`"read":{"/etc/v.env":{"KUBELET_EXTRA_ARGS":"--max-pods=29"}}}`),
+			want: "exit 0\nwarning conflict\nThe kubelet does not get these flags and labels: /etc/v.env overrides " +
+				"$KUBELET_EXTRA_ARGS of /etc/default/kubelet. Remove it there.\n--max-pods=29 of /etc/v.env\n!would lose\n!would not start"},
+		{name: "a later file with the variable, which the site replaces", own: "--v=2", more: `file "v" {
+    path    = "/etc/v.env"
+    content = "VENDOR_ARGS=--max-pods=31\n"
+  }`, world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet","/etc/v.env"],` +
+			`"read":{"/etc/v.env":{"KUBELET_EXTRA_ARGS":"--max-pods=29"}}}`),
+			want: "exit 0\n--v=2 of /etc/default/kubelet\n!warning\n!max-pods"},
+		{name: "an earlier file with the variable", own: "--v=2",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/etc/v.env","/etc/default/kubelet"],` +
+				`"read":{"/etc/v.env":{"KUBELET_EXTRA_ARGS":"--max-pods=29"}}}`),
+			want: "exit 0\n--v=2 of /etc/default/kubelet\n!warning\n!max-pods"},
 		{name: "a recording that is older", world: "original kubeadm-flags.env => " +
 			"{\"fail\":\"unread\",\"detail\":\"never asked\"}\n", want: "exit 0\ncomplete true"},
 	} {

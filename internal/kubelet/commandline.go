@@ -28,6 +28,7 @@ type Environment struct {
 	place     string // of the command line
 	isLiteral bool   // systemd replaces no variables in it
 	isPartly  bool   // the unit reads files that are not known: any other variable may be set
+	unset     []string
 }
 
 // NewEnvironment returns the variables with which a unit starts. Those whose value is not shown are open.
@@ -50,6 +51,14 @@ func NewEnvironment(start world.StartAns) Environment {
 				word.Text = *text
 			}
 			e.Set(name, word)
+		}
+	}
+
+	e.unset = start.Unset
+	for _, unset := range start.Unset {
+		name, text, hasValue := strings.Cut(unset, "=")
+		if v := e.variables[name]; !hasValue || !v.Open && v.Text == text {
+			delete(e.variables, name)
 		}
 	}
 
@@ -76,6 +85,9 @@ func (e *Environment) Set(name string, value Word) {
 	e.variables[name] = value
 }
 
+// From returns the place that sets a variable; "" if none does.
+func (e *Environment) From(name string) string { return e.variables[name].From }
+
 // List returns the variables as NAME=VALUE, sorted.
 func (e *Environment) List() (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(e.variables)) {
@@ -92,7 +104,7 @@ func (e *Environment) find(name string) Word {
 		return Word{Text: "${" + name + "}", Open: true}
 	}
 	v, isSet := e.variables[name]
-	if !isSet && e.isPartly {
+	if !isSet && e.isPartly && !slices.Contains(e.unset, name) {
 		return Word{Open: true, Assumed: true}
 	}
 

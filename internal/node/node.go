@@ -304,5 +304,7 @@ type CommandLine struct {
 	IsKnown  bool // it is the line of a unit that is known to start the kubelet
 	IsPassed bool // the unit is known to pass the variable of the flags file
 	AsOne    bool // it passes it as one word, ${NAME}
-	Assumed  bool // it is not known how the kubelet is started: the words are those of kubeadm's unit
+	// OverriddenBy is what sets or removes the variable after the flags file; "" if nothing does.
+	OverriddenBy string
+	Assumed      bool // it is not known how the kubelet is started: the words are those of kubeadm's unit
 }

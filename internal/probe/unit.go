@@ -185,6 +185,12 @@ func (r StartReader) Describe(u systemd.Unit) *world.StartAns {
 			}
 		}
 	}
+	for _, unset := range u.Unset {
+		name, text, hasValue := strings.Cut(unset, "=")
+		if shown, _ := r.Show(name, text); !hasValue || shown != nil && *shown == text {
+			out.Unset = append(out.Unset, unset)
+		}
+	}
 	r.addFiles(out, u)
 
 	return out
@@ -212,7 +218,7 @@ func (r StartReader) addFiles(out *world.StartAns, u systemd.Unit) {
 				continue
 			}
 			for name, text := range env.Variables() {
-				if shown, isWanted := r.Show(name, *text); isWanted && !isUnset(u, name, *text) {
+				if shown, isWanted := r.Show(name, *text); isWanted {
 					out.Read[file][name] = shown
 				}
 			}

@@ -73,14 +73,15 @@ func TestStartTellsNoSecret(t *testing.T) {
 			"GONE=--v=3",
 			"OTHER=--v=4",
 		},
-		Unset: []string{"GONE", "OTHER=--v=4", "PODS=21"},
+		Unset: []string{"GONE", "OTHER=--v=4", "PODS=21", "HEADER=Authorization:other", "HTTPS_PROXY=http://me:other@proxy"},
 	}
 	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: "/etc/default/kubelet", Optional: true})
 
 	want := &world.StartAns{
 		Words: u.Command, Read: map[string]map[string]*string{"/etc/default/kubelet": {}}, Files: []string{"/etc/default/kubelet"},
 		Vars: map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2", "PODS": "20"},
-		Sets: []string{"KUBELET_CONFIG_ARGS", "NAME", "PODS", "HEADER", "HTTPS_PROXY"}, Aliases: []string{"node.service"},
+		Sets:  []string{"KUBELET_CONFIG_ARGS", "NAME", "PODS", "HEADER", "HTTPS_PROXY"},
+		Unset: []string{"GONE", "OTHER=--v=4", "PODS=21"}, Aliases: []string{"node.service"},
 	}
 	l := newLive(t, Sources{Root: t.TempDir()})
 	if got := l.describeStart(u); !reflect.DeepEqual(got, want) {

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"path"
@@ -69,9 +70,16 @@ func newInheriting(cfg schema.Body, in stages.Inputs) inheriting {
 
 // addTo adds to a base what the kubelet inherits, with these environment files.
 func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) {
-	environment := how.makeEnvironment(files)
+	environment := how.makeEnvironment(files, "")
 	words := how.start.Words[1:]
 	line := node.CommandLine{Assumed: !how.isKnown, IsKnown: how.isKnown}
+	if how.own != "" && slices.Contains(how.start.Files, how.ownFile) {
+		written := how.makeEnvironment(files, how.own)
+		if from := written.From(how.own); from != how.ownFile {
+			line.OverriddenBy = cmp.Or(from, "UnsetEnvironment= in its unit")
+			how.own = ""
+		}
+	}
 	own := kubelet.Word{Open: true} // the words of the flags file, whose last may be a flag that takes the next one
 	between := []kubelet.Word{own}
 	isUnset := false
@@ -119,8 +127,8 @@ func listLate(between, after []kubelet.Word) []kubelet.Word {
 }
 
 // makeEnvironment returns the variables of the unit. The value of one that is not part of a recording, such as one that
-// may be a secret, is not known. The known files have questions of their own.
-func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) kubelet.Environment {
+// may be a secret, is not known. The known files have questions of their own. The flags file sets own, unless it is "".
+func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile, own string) kubelet.Environment {
 	start := how.start
 	start.Read = map[string]map[string]*string{unitfile.Gate: nil}
 	maps.Copy(start.Read, how.start.Read)
@@ -131,6 +139,9 @@ func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile) kubelet
 		if f != nil {
 			start.Read[file] = f.Variables()
 		}
+	}
+	if own != "" {
+		start.Read[how.ownFile] = map[string]*string{own: nil}
 	}
 
 	return kubelet.NewEnvironment(start)

@@ -278,7 +278,8 @@ func (r *renderer) warnNotPassed(b schema.Body, n node.Node) {
 	for _, f := range r.cfg.Blocks["file"] {
 		changesUnit = changesUnit || listUnitNames(filePath.Of(f).V) != nil
 	}
-	if r.in.Base.Inherited.Line.IsPassed || !startsKubelet(r.in.Start) || changesUnit {
+	by := n.Inherited.Line.OverriddenBy
+	if n.Inherited.Line.IsPassed || !startsKubelet(r.in.Start) || changesUnit {
 		return
 	}
 
@@ -304,6 +305,9 @@ func (r *renderer) warnNotPassed(b schema.Body, n node.Node) {
 		if !isUsed {
 			next += ", and add " + what
 		}
+	case isUsed && by != "":
+		why = by + " overrides $" + flagsVariable.Of(b).V + " of " + what
+		next = "Remove it there"
 	case len(uses) > 0:
 		next = "Write what it uses: " + strings.Join(uses, ", ")
 	}

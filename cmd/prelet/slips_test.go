@@ -351,6 +351,11 @@ func slips() []slip {
 			phrase: `node has no "name"`, next: "kubernetes.io/hostname"},
 		{name: "an override without a required argument", site: "override {\n  cluster { servers = null }\n}", place: "a.hcl:10:23",
 			phrase: "Missing argument", next: "remove this line"},
+		{name: "a misspelt setting of a drop-in", site: file("path = \"/etc/systemd/system/kubelet.service.d/20-a.conf\"\n" +
+			"    content = \"[Service]\\nEnviroment=A=b\\n\""), place: "a.hcl:12:15",
+			phrase: "no setting Enviroment=", next: "Write Environment=."},
+		{name: "a module's file as a driver", site: "override {\n  stage \"detect-hw\" \"node\" {\n" +
+			"    wait { drivers = [\"nvidia.ko.xz\"] }\n  }\n}", place: "a.hcl:11:23", phrase: "is a file", next: `did you mean "nvidia"?`},
 		{name: "a drop-in without a section", site: file("path = \"/etc/systemd/system/kubelet.service.d/20-a.conf\"\n" +
 			"    content = \"CPUQuota=50%\\n\""), place: "a.hcl:12:15", phrase: "systemd ignores line 1 of",
 			next: "Write [Service]"},

@@ -6,6 +6,7 @@ package detecthw
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nearest"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
@@ -36,9 +38,10 @@ var (
 		Doc:   "Interfaces whose link must be up: a link that is still training is not \"no link\".",
 	}
 	driversAttr = schema.Attr[[]string]{
-		Name: "drivers",
-		Type: cty.List(cty.String),
-		Doc:  "Drivers that must be bound to a device.",
+		Name:  "drivers",
+		Type:  cty.List(cty.String),
+		Check: checkDrivers,
+		Doc:   "Drivers that must be bound to a device.",
 	}
 	unitsAttr = schema.Attr[[]string]{
 		Name:  "units",
@@ -88,7 +91,19 @@ func checkLinks(names []string) error {
 }
 
 // unitTypes are the types of systemd's units that can be done.
-var unitTypes = []string{"service", "target", "mount", "socket", "device", "path", "swap", "automount", "timer"}
+var unitTypes = []string{"service", "target", "mount", "socket", "device", "path", "swap", "automount", "timer",
+	"slice", "scope"}
+
+// checkDrivers refuses files of modules, which are never bound to a device.
+func checkDrivers(names []string) error {
+	for _, name := range names {
+		if stem, _, isFile := strings.Cut(path.Base(name), ".ko"); isFile || strings.Contains(name, "/") {
+			return fmt.Errorf("%q is a file, and no driver has this name: did you mean %q?", name, stem)
+		}
+	}
+
+	return nil
+}
 
 // checkUnits refuses names that systemd has no unit for, and units that start only after prelet's own: these can never
 // be done before the end of the wait.
@@ -106,8 +121,11 @@ func checkUnits(names []string) error {
 			if err := checkUnits([]string{name + ".service"}); err != nil {
 				return err
 			}
-			return fmt.Errorf("%q has no suffix of a unit, so systemd has no such unit: did you mean %q?",
-				name, name+".service")
+			meant := name + ".service"
+			if near := nearest.Word(suffix, unitTypes); near != "" {
+				meant = stem + "." + near
+			}
+			return fmt.Errorf("%q has no suffix of a unit, so systemd has no such unit: did you mean %q?", name, meant)
 		case name == "kubelet.service":
 			return fmt.Errorf("%q starts only after this run, which would wait for itself: remove it", name)
 		case strings.HasPrefix(stem, "prelet") && suffix == "service" || name == "prelet-gate.target":

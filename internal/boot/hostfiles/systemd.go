@@ -217,22 +217,30 @@ func (p *systemPath) describeChange(old, planned string) string {
 	return strings.Join(removed, ", ") + ": " + p.describeRemoval()
 }
 
-// checkSections warns of the first setting of a unit's file that is in no section, or in one that systemd does not
-// know. Source: systemd.unit(5); names that begin with X- are for others.
+// checkSections warns of the first setting of a unit's file that is in no section, in one that systemd does not know,
+// or misspelt. Source: systemd.unit(5), systemd.exec(5); names that begin with X- are for others.
 func checkSections(f node.File) hcl.Diagnostics {
 	known := strings.Fields("Unit Install Service Socket Mount Automount Swap Timer Path Slice Scope")
+	settings := strings.Fields("Environment EnvironmentFile PassEnvironment UnsetEnvironment WorkingDirectory " +
+		"ExecStart ExecStartPre ExecStartPost ExecStop ExecStopPost ExecReload ExecCondition")
 	for _, s := range unitfile.Parse(f.Text.Template()) {
-		if slices.Contains(known, s.Section) || strings.HasPrefix(s.Section, "X-") {
-			continue
-		}
-		next := fmt.Sprintf("%s= is in no section. Write [Service] or another one in a line before it.", s.Name)
-		if s.Section != "" {
+		next := ""
+		near := nearest.Word(s.Name, settings)
+		switch {
+		case strings.HasPrefix(s.Section, "X-") || strings.HasPrefix(s.Name, "X-"):
+		case s.Section == "":
+			next = fmt.Sprintf("%s= is in no section. Write [Service] or another one in a line before it.", s.Name)
+		case !slices.Contains(known, s.Section):
 			next = fmt.Sprintf("It knows no section [%s]. Write [%s].", s.Section,
 				cmp.Or(nearest.Word(s.Section, known), "Service"))
+		case s.Section == "Service" && near != "" && near != s.Name:
+			next = fmt.Sprintf("It knows no setting %s=. Write %s=.", s.Name, near)
 		}
-		summary := fmt.Sprintf("systemd ignores line %d of %s", s.Line, f.Path)
+		if next != "" {
+			summary := fmt.Sprintf("systemd ignores line %d of %s", s.Line, f.Path)
 
-		return hcl.Diagnostics{origin.Warning(fault.FileUnusable, f.FindDeclaration(), summary, "%s", next)}
+			return hcl.Diagnostics{origin.Warning(fault.FileUnusable, f.FindDeclaration(), summary, "%s", next)}
+		}
 	}
 
 	return nil

@@ -427,7 +427,7 @@ func (l *Live) newTokenReader(name string) cluster.Token {
 			switch k := l.membership(); {
 			case k.Damaged != nil:
 				f.Why += "; the node has to join again, because " + k.Damaged.Why +
-					": a run with a token sets that aside; by hand: `" + k.Damaged.Remove + "`"
+					": " + k.Damaged.Next("a run with a token sets that aside")
 			case k.Identity != nil && !k.Joined: // a node that had joined
 				f.Why += "; the node has to join again, because " + k.JoinedWhy
 			}

@@ -204,6 +204,15 @@ type DamagedAns struct {
 	Remove string   `json:"remove"`          // the command that removes it
 }
 
+// Next returns the next step where a run sets the certificate aside as described: without Files there is only Remove.
+func (d *DamagedAns) Next(run string) string {
+	if len(d.Files) == 0 {
+		return d.Remove
+	}
+
+	return run + "; by hand: " + d.Remove
+}
+
 // AcceptsReq asks for the flags and feature gates of the kubelet's binary.
 type AcceptsReq struct{}
 

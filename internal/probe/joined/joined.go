@@ -290,9 +290,10 @@ func stateFiles() []string {
 type Damaged struct {
 	Path  string   // that the kubelet loads
 	Why   string   // why it cannot
-	Files []string // regular files of the kubelet's folder without which it gets a new one
+	Files []string // of the kubelet's folder without which it gets a new one; nil if a run cannot set all of it aside
 
-	isFolder bool // there is a folder in its place
+	remove   []string
+	isFolder bool // one of them is
 }
 
 // Command returns the command that removes it.
@@ -301,10 +302,8 @@ func (d Damaged) Command() string {
 	if d.isFolder {
 		words = append(words, "-r")
 	}
-	for _, file := range append([]string{d.Path}, d.Files...) {
-		if word := nodefile.QuoteWord(file); !slices.Contains(words, word) {
-			words = append(words, word)
-		}
+	for _, file := range d.remove {
+		words = append(words, nodefile.QuoteWord(file))
 	}
 
 	return strings.Join(words, " ")
@@ -333,27 +332,40 @@ func (n Reader) FindDamaged(h Identity, name string) *Damaged {
 // inspectPair returns the certificate with a name if it is damaged. A link whose file is missing is for the kubelet as
 // no certificate, and so is half a pair of files, unless it needs both.
 func (n Reader) inspectPair(name string, needsBoth bool) *Damaged {
-	pair := name + "-current.pem"
-	text, f := n.Root.FindText(pair)
-	if f == nil || f.Code != fault.Absent {
-		return n.describeDamage(pair, f, text, text)
+	if pair := n.readPart(name + "-current.pem"); pair.exists {
+		return n.describeDamage(pair, pair)
 	}
 
-	cert, f := n.Root.FindText(name + ".crt")
-	key, f2 := n.Root.FindText(name + ".key")
-	there := slices.DeleteFunc([]*fault.Fault{f, f2}, func(f *fault.Fault) bool {
-		return f != nil && f.Code == fault.Absent
-	})
-	if len(there) == 0 || len(there) == 1 && !needsBoth {
+	cert, key := n.readPart(name+".crt"), n.readPart(name+".key")
+	isHalf := cert.exists != key.exists
+	if !cert.exists && !key.exists || isHalf && !needsBoth {
 		return nil
 	}
 
-	return n.describeDamage(name+".crt", cmp.Or(there...), cert, key)
+	return n.describeDamage(cert, key)
 }
 
-// describeDamage returns the damage of a certificate with its key, which were read, or failed with a fault.
-func (n Reader) describeDamage(pair string, f *fault.Fault, cert, key nodefile.FoundText) *Damaged {
-	d := Damaged{Path: pair, isFolder: n.readMode(pair).IsDir()}
+// part is a certificate, a key, or a file with both.
+type part struct {
+	nodefile.FoundText
+	name   string
+	exists bool
+	fault  *fault.Fault // it could not be read
+}
+
+func (n Reader) readPart(name string) part {
+	text, f := n.Root.FindText(name)
+	if f != nil && f.Code == fault.Absent {
+		return part{name: name}
+	}
+
+	return part{text, name, true, f}
+}
+
+// describeDamage returns the damage of a certificate with its key.
+func (n Reader) describeDamage(cert, key part) *Damaged {
+	d := Damaged{Path: cert.name}
+	f := cmp.Or(cert.fault, key.fault)
 	switch _, err := tls.X509KeyPair([]byte(cert.Text), []byte(key.Text)); { // the error may quote the key
 	case f != nil && f.Code != fault.FileUnusable && !nodefile.IsFailed(f):
 		return nil
@@ -361,24 +373,46 @@ func (n Reader) describeDamage(pair string, f *fault.Fault, cert, key nodefile.F
 		d.Why = f.Why
 	case err == nil:
 		return nil
-	case cert.Text == "" && cert.Path != "":
-		d.Why = pair + " is empty"
+	case cert.Text == "" && cert.exists:
+		d.Why = cert.name + " is empty"
 	default:
-		d.Why = pair + " has no certificate with its key"
+		d.Why = cert.name + " has no certificate with its key"
 	}
 
-	// A generation keeps no links, and no folder with its content.
-	if names, err := n.Root.Names(pair, 1); d.isFolder && err == nil && len(names) == 0 {
-		d.Files = []string{pair}
-	}
-	for _, file := range []string{cert.Path, key.Path} {
-		isOwn := path.Dir(file) == path.Dir(pair) && isKubeletCertificate(path.Base(file))
-		if isOwn && n.readMode(file).IsRegular() && !slices.Contains(d.Files, file) {
-			d.Files = append(d.Files, file)
+	isWhole := true
+	for _, p := range slices.Compact([]part{cert, key}) {
+		if !p.exists {
+			continue
 		}
+		file := n.findRemovable(p)
+		isWhole = isWhole && file != ""
+		d.Files = append(d.Files, file)
+		d.remove = append(d.remove, p.name)
+		if file != "" && file != p.name {
+			d.remove = append(d.remove, file)
+		}
+		d.isFolder = d.isFolder || n.readMode(p.name).IsDir()
+	}
+	if !isWhole {
+		d.Files = nil
 	}
 
 	return &d
+}
+
+// findRemovable returns the file or empty folder without which a part is gone; "" if a generation does not keep it, as
+// a link out of the folder, or a folder with its content.
+func (n Reader) findRemovable(p part) string {
+	names, err := n.Root.Names(p.name, 1)
+	isOwn := path.Dir(p.Path) == path.Dir(p.name) && isKubeletCertificate(path.Base(p.Path))
+	switch {
+	case n.readMode(p.name).IsDir() && err == nil && len(names) == 0:
+		return p.name
+	case isOwn && n.readMode(p.Path).IsRegular():
+		return p.Path
+	}
+
+	return ""
 }
 
 // listFolders returns the folders of the kubelet's certificates.

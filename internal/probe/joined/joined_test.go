@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,34 +85,57 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// TestRemedyOfDamagedWorks runs the command that removes what is damaged: a file, a folder, a link in a loop.
+// TestRemedyOfDamagedWorks removes what is damaged by the command, and, where a run sets files aside, by these: nothing
+// damaged is left. In place of a file is a folder, a pipe, or a link.
 func TestRemedyOfDamagedWorks(t *testing.T) {
-	for name, create := range map[string]func(path string) error{
-		"file":           func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
-		"folder":         func(path string) error { return os.Mkdir(path, 0o700) },
+	places := map[string]func(path string) error{
+		"file":         func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
+		"empty folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"folder": func(path string) error {
+			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(path+"/x", nil, 0o600))
+		},
+		"pipe":           func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"link in a loop": func(path string) error { return os.Symlink(filepath.Base(path), path) },
 		"link to a folder": func(path string) error {
 			return errors.Join(os.Mkdir(path+".d", 0o700), os.Symlink(filepath.Base(path)+".d", path))
 		},
-	} {
-		root := t.TempDir()
-		pki := filepath.Join(root, "var/lib/kubelet/pki")
-		path := filepath.Join(pki, "kubelet-client-current.pem")
-		if err := errors.Join(os.MkdirAll(pki, 0o700), create(path)); err != nil {
-			t.Fatal(err)
-		}
-		find := func() *Damaged {
-			return Reader{Root: nodefile.Root(root), Now: time.Now}.FindDamaged(Identity{}, Client)
-		}
-		d := find()
-		if d == nil {
-			t.Errorf("%s: got no damage, want one", name)
-			continue
-		}
-		command := strings.ReplaceAll(d.Command(), "/var/lib", root+"/var/lib")
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
-		if err != nil || find() != nil {
-			t.Errorf("%s: %s: got %v, %s, and then %v; want nothing damaged", name, command, err, out, find())
+		"link to an empty file": func(path string) error {
+			return errors.Join(os.WriteFile(path+".x", nil, 0o600), os.Symlink(filepath.Base(path)+".x", path))
+		},
+	}
+	for name, create := range places {
+		for _, files := range [][]string{
+			{Client, Client + "-current.pem"},
+			{OwnPair, OwnPair + ".crt", OwnPair + ".key"},
+			{OwnPair, OwnPair + ".key", OwnPair + ".crt"},
+		} {
+			for _, byHand := range []bool{true, false} {
+				root := t.TempDir()
+				pki := filepath.Join(root, kubeletPKI)
+				place(t, root, kubeletPKI+"/"+files[len(files)-1], "x")
+				damaged := filepath.Join(pki, files[1])
+				if err := errors.Join(os.RemoveAll(damaged), create(damaged)); err != nil {
+					t.Fatal(err)
+				}
+				find := func() *Damaged {
+					return Reader{Root: nodefile.Root(root), Now: time.Now}.FindDamaged(Identity{}, files[0])
+				}
+				d := find()
+				if d == nil {
+					t.Errorf("%s in place of %s: got no damage, want one", name, files[1])
+					continue
+				}
+				command := d.Command()
+				if !byHand && d.Files != nil {
+					command = "rm -d " + strings.Join(d.Files, " ")
+				}
+				command = strings.ReplaceAll(command, "/var/lib", root+"/var/lib")
+				out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
+				if err != nil || find() != nil {
+					const format = "%s in place of %s: %s: got %v, %s, and then %v; want nothing damaged"
+					t.Errorf(format, name, files[1], command, err, out, find())
+				}
+			}
 		}
 	}
 }

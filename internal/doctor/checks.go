@@ -264,14 +264,15 @@ func (in *Observations) checkIdentity(r *check.Recorder) {
 		r.Warn(
 			"the kubelet's client certificate is damaged",
 			p.Kubelet.Damaged.Why+", so the kubelet ends before it joins",
-			"prelet run, with a bootstrap token: it sets the certificate aside, and the node joins again; by hand: "+
-				p.Kubelet.Damaged.Remove,
+			p.Kubelet.Damaged.Next(
+				"prelet run, with a bootstrap token: it sets the certificate aside, and the node joins again",
+			),
 		)
 	case p.Changes == nil && serving != nil: // a plan names the one that the kubelet uses
 		r.Warn(
 			"a serving certificate is damaged",
 			serving.Why+", and a kubelet that uses it ends",
-			"correct the site: then prelet run sets it aside; by hand: "+serving.Remove,
+			serving.Next("correct the site: then prelet run sets it aside"),
 		)
 	case p.Kubelet.Joined:
 		r.Fine("the node has joined: " + p.Kubelet.JoinedWhy)
@@ -324,7 +325,7 @@ func (in *Observations) checkState(r *check.Recorder) {
 	if k.Current == 0 {
 		r.Fine("prelet has not run here yet")
 	} else {
-		r.Fine(fmt.Sprintf("generation %d is in place", k.Current))
+		r.Fine(fmt.Sprintf("generation %d is the current one", k.Current))
 	}
 }
 

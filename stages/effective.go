@@ -48,7 +48,7 @@ func MergeDropIns(
 		m.thresholds[signal] = threshold
 	}
 
-	if node.FindPath(n.Flags, "config-dir") != "" || len(dropIns) > 0 {
+	if n.FindPath("config-dir") != "" || len(dropIns) > 0 {
 		m.dropEmptyList()
 	}
 	isSerialSet := n.Config["serializeImagePulls"] != nil

@@ -227,6 +227,17 @@ func TestInheritedFlags(t *testing.T) {
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/etc/v.env","/etc/default/kubelet"],` +
 				`"read":{"/etc/v.env":{"KUBELET_EXTRA_ARGS":"--max-pods=29"}}}`),
 			want: "exit 0\n--v=2 of /etc/default/kubelet\n!warning\n!max-pods"},
+		{name: "a relative folder of drop-ins, in a unit with a folder of its own", kubeadm: "--config=config.yaml", own: "--config-dir=rel",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],"folder":"/var/lib/kubelet","files":["`+kubeadm+
+				`","/etc/default/kubelet"]}`) +
+				`drop-ins /var/lib/kubelet/rel => {"value":{"paths":["/var/lib/kubelet/rel/1.conf"]}}` + "\n" +
+				original("/var/lib/kubelet/rel/1.conf", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: '0'\n") +
+				`exists => {"value":{"exists":true}}` + "\n" +
+				`target cpu_manager_state => {"value":{"exists":true,"mode":384,"sha256":"00","text":"{\"policyName\":\"none\"}"}}` + "\n",
+			want: "exit 0\n!warning\ndelete /var/lib/kubelet/cpu_manager_state"},
+		{name: "another configuration, in a unit with a folder of its own",
+			world: unit(`{"words":["/usr/bin/kubelet","--config=kubelet.yaml","$KUBELET_EXTRA_ARGS"],"folder":"/etc/k","files":["/etc/default/kubelet"]}`),
+			want:  "exit 0\nIts unit has --config=/etc/k/kubelet.yaml\nWrite path = \"/etc/k/kubelet.yaml\""},
 		{name: "a recording that is older", world: "original kubeadm-flags.env => " +
 			"{\"fail\":\"unread\",\"detail\":\"never asked\"}\n", want: "exit 0\ncomplete true"},
 	} {

@@ -130,7 +130,7 @@ func adoptLeftToken(
 	out *generation.Proposal,
 	spec *activation.Spec,
 ) []node.StoredFile {
-	path := cmp.Or(node.FindPath(p.Node.Flags, "bootstrap-kubeconfig"), bootstrapKubeconfig)
+	path := cmp.Or(p.Node.FindPath("bootstrap-kubeconfig"), bootstrapKubeconfig)
 	now, content, err := s.Observe(path)
 	isKnown := slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == path })
 	if err != nil || isKnown || !kubelet.IsBootstrapKubeconfig(string(content)) {

@@ -313,20 +313,23 @@ func (f *Flags) Lookup(name string) (value string, ok bool) {
 }
 
 // LookupPath returns the path that a flag names; see FlagPath.
-func (f *Flags) LookupPath(name string) string {
+func (f *Flags) LookupPath(folder, name string) string {
 	value, _ := f.Lookup(name)
 
-	return FlagPath(value)
+	return FlagPath(folder, value)
 }
 
-// FlagPath returns the path in the value of a flag; "" for an empty value, which names no file and no folder. The
-// working folder of a unit is the root.
-func FlagPath(value string) string {
-	if value == "" {
+// FlagPath returns the path in the value of a flag; "" for an empty value, which names no file and no folder. folder is
+// the working folder of the unit; "" is the root.
+func FlagPath(folder, value string) string {
+	switch {
+	case value == "":
 		return ""
+	case path.IsAbs(value):
+		return path.Clean(value)
 	}
 
-	return path.Join("/", value)
+	return path.Join("/", folder, value)
 }
 
 // Earlier returns the values of a flag that the kubelet parses and does not use: those before the last one, but not of

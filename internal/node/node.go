@@ -75,11 +75,11 @@ func FindFlag(flags []Flag, name string) (f Flag, ok bool) {
 	return flags[i], true
 }
 
-// FindPath returns the path that a flag names, as kubelet.FlagPath does.
-func FindPath(flags []Flag, name string) string {
-	f, _ := FindFlag(flags, name)
+// FindPath returns the path that a flag of the node names, as kubelet.FlagPath does.
+func (n Node) FindPath(name string) string {
+	f, _ := FindFlag(n.Flags, name)
 
-	return kubelet.FlagPath(f.Value)
+	return kubelet.FlagPath(n.Inherited.Line.Folder, f.Value)
 }
 
 // Written returns the value in the flags file.
@@ -301,9 +301,10 @@ type CommandLine struct {
 	// Hidden are the words that the variable has from elsewhere, such as Environment=: the kubelet gets them unless the
 	// flags file sets it.
 	Hidden   []kubelet.Word
-	IsKnown  bool // it is the line of a unit that is known to start the kubelet
-	IsPassed bool // the unit is known to pass the variable of the flags file
-	AsOne    bool // it passes it as one word, ${NAME}
+	Folder   string // the working folder of the unit; "" for the root
+	IsKnown  bool   // it is the line of a unit that is known to start the kubelet
+	IsPassed bool   // the unit is known to pass the variable of the flags file
+	AsOne    bool   // it passes it as one word, ${NAME}
 	// OverriddenBy is what sets or removes the variable after the flags file; "" if nothing does.
 	OverriddenBy string
 	Assumed      bool // it is not known how the kubelet is started: the words are those of kubeadm's unit

@@ -157,6 +157,7 @@ func (r StartReader) Describe(u systemd.Unit) *world.StartAns {
 		Words:          u.Command,
 		At:             u.CommandAt,
 		Literal:        u.Literal,
+		Folder:         u.Folder,
 		Vars:           map[string]string{},
 		WatchdogMicros: u.Watchdog.Microseconds(),
 	}

@@ -58,7 +58,7 @@ func TestUnitOfImage(t *testing.T) {
 // line.
 func TestStartTellsNoSecret(t *testing.T) {
 	u := systemd.Unit{
-		Name:  "kubelet.service",
+		Name: "kubelet.service", Folder: "/var",
 		Names: []string{"kubelet.service", "node.service"},
 		Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "--max-pods=${PODS}",
 			"--manifest-url-header=${HEADER}", "$KUBELET_EXTRA_ARGS", "$EMPTY", "$GONE", "$OTHER"},
@@ -78,8 +78,8 @@ func TestStartTellsNoSecret(t *testing.T) {
 	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: "/etc/default/kubelet", Optional: true})
 
 	want := &world.StartAns{
-		Words: u.Command, Read: map[string]map[string]*string{"/etc/default/kubelet": {}}, Files: []string{"/etc/default/kubelet"},
-		Vars: map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2", "PODS": "20"},
+		Words: u.Command, Folder: "/var", Read: map[string]map[string]*string{"/etc/default/kubelet": {}}, Files: []string{"/etc/default/kubelet"},
+		Vars:  map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2", "PODS": "20"},
 		Sets:  []string{"KUBELET_CONFIG_ARGS", "NAME", "PODS", "HEADER", "HTTPS_PROXY"},
 		Unset: []string{"GONE", "OTHER=--v=4", "PODS=21"}, Aliases: []string{"node.service"},
 	}

@@ -379,9 +379,10 @@ type StartAns struct {
 	At      string            `json:"at,omitempty"`
 	VarsAt  map[string]string `json:"vars_at,omitempty"`
 	Literal bool              `json:"literal,omitempty"`
-	Files   []string          `json:"files,omitempty"` // EnvironmentFile=
-	Vars    map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
-	Sets    []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
+	Folder  string            `json:"folder,omitempty"` // WorkingDirectory=, "" for the root; not in older recordings
+	Files   []string          `json:"files,omitempty"`  // EnvironmentFile=
+	Vars    map[string]string `json:"vars,omitempty"`   // of Environment=, those that words name
+	Sets    []string          `json:"sets,omitempty"`   // the names of those in Environment= that are not empty
 	// Unset is UnsetEnvironment=, NAME or NAME=VALUE, without values that may be secret. Older recordings do not have it.
 	Unset []string `json:"unset,omitempty"`
 	// Read are the variables that words name in each environment file that could be read, or does not exist; nil for a

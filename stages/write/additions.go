@@ -114,13 +114,13 @@ func (a *adder) isResolverSet(n node.Node) bool {
 	isResolver := func(s node.Setting) bool {
 		return s.Path[0] == "resolvConf"
 	}
-	flags := slices.Concat(a.Flags, n.Flags)
-	_, isFlag := node.FindFlag(flags, "resolv-conf")
+	n.Flags = slices.Concat(a.Flags, n.Flags)
+	_, isFlag := node.FindFlag(n.Flags, "resolv-conf")
 	if isInBase || isFlag || slices.ContainsFunc(slices.Concat(a.Settings, n.Settings), isResolver) {
 		return true
 	}
 
-	folder := node.FindPath(flags, "config-dir")
+	folder := n.FindPath("config-dir")
 	if folder == "" || a.in.DropIns == nil {
 		return false
 	}

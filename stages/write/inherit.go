@@ -72,7 +72,7 @@ func newInheriting(cfg schema.Body, in stages.Inputs) inheriting {
 func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) {
 	environment := how.makeEnvironment(files, "")
 	words := how.start.Words[1:]
-	line := node.CommandLine{Assumed: !how.isKnown, IsKnown: how.isKnown}
+	line := node.CommandLine{Assumed: !how.isKnown, IsKnown: how.isKnown, Folder: how.start.Folder}
 	if how.own != "" && slices.Contains(how.start.Files, how.ownFile) {
 		written := how.makeEnvironment(files, how.own)
 		if from := written.From(how.own); from != how.ownFile {
@@ -264,7 +264,7 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, ho
 		case "kubeconfig", "bootstrap-kubeconfig": // every unit sets them
 		case "config":
 			if how.isKnown {
-				in.ConfigFile = f.Value
+				in.ConfigFile = kubelet.FlagPath(how.start.Folder, f.Value)
 			}
 		default:
 			f.Inherited = true

@@ -238,7 +238,7 @@ func (r *renderer) warnPlace(b schema.Body, n node.Node) {
 	target := configTarget(b, r.in)
 	if f, isSet := node.FindFlag(n.Flags, "config"); isSet {
 		at, where, changes = f.FindRange(at), "It is started with", "flag"
-		file = f.Value
+		file = n.FindPath("config")
 	}
 	if file == "" || file == target || isDropIn(b) {
 		return

@@ -193,7 +193,7 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 		if err != nil {
 			return run, err
 		}
-		words, run.Environment = line.Words, line.Variables
+		words, run.Environment, k.Start = line.Words, line.Variables, line.Folder
 	}
 	run.Words = words
 	if a.Secret == nil && a.knowsFlag(ctx, cgroupFlag) { // this machine's control groups do not count
@@ -201,7 +201,7 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 	}
 	flags := kubelet.FlagsOf(run.Words)
 
-	if file := flags.LookupPath("config"); file != "" {
+	if file := flags.LookupPath(k.Start, "config"); file != "" {
 		run.Config = planned[file]
 		if text, f := a.Root.Bytes(file); run.Config == nil && a.Secret != nil && f == nil {
 			run.Config = text
@@ -209,7 +209,7 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 			run.Config = encode(k.Config)
 		}
 	}
-	if folder := flags.LookupPath("config-dir"); folder != "" {
+	if folder := flags.LookupPath(k.Start, "config-dir"); folder != "" {
 		if a.Secret != nil && folder != k.Folder { // a file of the unit that the plan does not read names it
 			k.DropIns = listDropIns(a.Root, folder)
 		}

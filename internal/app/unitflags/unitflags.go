@@ -80,7 +80,7 @@ func (u KubeletUnit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Di
 		return nil // CheckFlags has reported it
 	}
 	flags := kubelet.FlagsOf(line.Words)
-	folder := flags.LookupPath("config-dir")
+	folder := flags.LookupPath(line.Folder, "config-dir")
 	if folder == "" {
 		return nil
 	}
@@ -175,6 +175,7 @@ func refuseDropIn(path, why string) *hcl.Diagnostic {
 type CommandLine struct {
 	Words     []kubelet.Word // the arguments
 	Variables []string       // NAME=VALUE
+	Folder    string         // in which it starts; "" for the root
 
 	missing, missingAt string // an environment file that must exist, and the place that needs it
 }
@@ -200,6 +201,7 @@ func (u KubeletUnit) Read() (line CommandLine, err error) {
 	start := probe.StartReader{Root: u.Root, Read: u.readPlanned, Show: show}.Describe(unit)
 	environment := kubelet.NewEnvironment(*start)
 	line.Words, line.Variables = environment.Expand(start.Words[1:]), environment.List()
+	line.Folder = start.Folder
 	line.missing, line.missingAt = file.FindMissingFile(u.Root, u.Planned)
 
 	return line, nil

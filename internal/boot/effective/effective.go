@@ -64,7 +64,7 @@ func Merge(in stages.Inputs, n node.Node) (Files, error) { return merge(in, n, O
 
 // merge is Merge with another configuration of the node's own drop-in.
 func merge(in stages.Inputs, n node.Node, own map[string]any) (files Files, err error) {
-	files.Folder = node.FindPath(n.Flags, "config-dir")
+	files.Folder = n.FindPath("config-dir")
 	base, dropIns := separate(in, n, own, files.Folder)
 	files.DropIns = dropIns
 	if files.Folder != "" {

@@ -29,6 +29,7 @@ type FinishedKubelet struct {
 	Unit  string
 	Files []node.File
 	Words []kubelet.Word // its arguments, as systemd passes them
+	Start string         // the folder in which it starts; "" for the root
 	// Config is the configuration in the file of --config, and DropIns those in the Folder of --config-dir.
 	Config  map[string]any
 	DropIn  string // the planned one of the site; "": the site writes the file of --config
@@ -42,6 +43,7 @@ func (in Case) makeFinished() FinishedKubelet {
 		Unit:    in.Unit,
 		Files:   in.Node.Files,
 		Words:   listWords(in.Node),
+		Start:   in.Node.Inherited.Line.Folder,
 		Config:  in.Files.File,
 		DropIn:  in.Node.DropIn,
 		Folder:  in.Files.Folder,

@@ -85,7 +85,7 @@ func isRuntimeConfig(f node.File) bool {
 // disk: the file of the flag, or the files of its folder that the kubelet reads. refused is why the kubelet does not.
 func (j checker) listPlugins(ctx context.Context) (names []string, refused string) {
 	flag, _ := j.flags.Lookup(rules.ProvidersFlag)
-	place := kubelet.FlagPath(flag)
+	place := kubelet.FlagPath(j.Node.Inherited.Line.Folder, flag)
 	if place == "" {
 		return nil, ""
 	}

@@ -81,8 +81,7 @@ func (c *Change) List() []kubelet.ManagerState {
 // findConfig returns the kubelet's configuration: the rendered file, or a block `file` at the path that the kubelet
 // reads; nil if there is none, or if its text is not known.
 func (c *Change) findConfig() *PlannedFile {
-	flag, _ := node.FindFlag(c.node.Flags, "config")
-	named := cmp.Or(flag.Value, c.node.Inherited.ConfigFile)
+	named := cmp.Or(c.node.FindPath("config"), c.node.Inherited.ConfigFile)
 	place := cmp.Or(named, kubelet.KubeadmDeb().ConfigFile)
 	isAnyPath := c.node.DropIn != "" || named == ""
 	at := slices.IndexFunc(c.files, func(f PlannedFile) bool { return f.Purpose == "kubelet-config" })

@@ -226,6 +226,7 @@ func kubelet(change map[string]any) map[string]any {
 		"After":   []string{"prelet.service", "sysinit.target", "basic.target"},
 		"MainPID": uint32(812), "NRestarts": uint32(3), "ExecMainStartTimestampMonotonic": uint64(12_345_678),
 		"Environment":      []string{"KUBELET_CONFIG_ARGS=--config=/x"},
+		"WorkingDirectory": "!/var/lib/kubelet",
 		"ExecStart":        []command{{Words: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"}, PID: 812}},
 		"EnvironmentFiles": []environmentFile{{"/run/prelet/kubelet.env", false}, {"/etc/default/kubelet", true}},
 	}

@@ -41,6 +41,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Writable:      read[[]string](&r, "ReadWritePaths"),
 		Environment:   read[[]string](&r, "Environment"),
 		Unset:         read[[]string](&r, "UnsetEnvironment"),
+		Folder:        findFolder(read[string](&r, "WorkingDirectory")),
 		Status:        read[int32](&r, "ExecMainStatus"),
 
 		MainPID:  read[uint32](&r, "MainPID"),

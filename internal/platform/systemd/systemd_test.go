@@ -43,6 +43,7 @@ func TestLook(t *testing.T) {
 		After:  []string{"prelet.service", "sysinit.target", "basic.target"},
 		Unread: true, MainPID: 812, Restarts: 3, Started: 12_345_678 * time.Microsecond,
 		Environment: []string{"KUBELET_CONFIG_ARGS=--config=/x"},
+		Folder:      "/var/lib/kubelet",
 		Command:     []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"},
 		EnvironmentFiles: []unitfile.EnvironmentFile{
 			{Path: "/run/prelet/kubelet.env"}, {Path: "/etc/default/kubelet", Optional: true},

@@ -309,6 +309,7 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 	for _, line := range u.Settings["UnsetEnvironment"] {
 		out.Unset = append(out.Unset, words(line.Value)...)
 	}
+	out.Folder = findFolder(u.expandSpecifiers(u.Settings.Last("WorkingDirectory")))
 	for _, file := range u.Settings["EnvironmentFile"] {
 		p, isOptional := strings.CutPrefix(u.expandSpecifiers(file.Value), "-")
 		out.EnvironmentFiles = append(out.EnvironmentFiles, unitfile.EnvironmentFile{Path: p, Optional: isOptional})
@@ -316,6 +317,17 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 	out.Watchdog, _ = quantity.ParseTimespan(u.Settings.Last("WatchdogSec"))
 
 	return out
+}
+
+// findFolder returns the folder of a WorkingDirectory=, which D-Bus marks with ! if it may be missing; "" for one that
+// only the start of the unit decides.
+func findFolder(text string) string {
+	text = strings.TrimLeft(text, "-!")
+	if !path.IsAbs(text) || strings.Contains(text, AtStart) {
+		return ""
+	}
+
+	return text
 }
 
 // FindMissingFile returns the first EnvironmentFile= that must exist and does not, with its place; "" for none. What is

@@ -54,8 +54,10 @@ func TestUnitFileDropIns(t *testing.T) {
 func TestSpecifiers(t *testing.T) {
 	root := writeTree(t, map[string]string{
 		"etc/systemd/system/kube-let@a.service": "[Service]\nExecStart=/usr/bin/kubelet %n %N %p %i 7%% %%H %H\n" +
-			"EnvironmentFile=-/etc/default/%p\nEnvironmentFile=/etc/%N\n",
-		"etc/systemd/system/bad.service/x": "a folder",
+			"EnvironmentFile=-/etc/default/%p\nEnvironmentFile=/etc/%N\nWorkingDirectory=-/var/lib/%p\n",
+		"etc/systemd/system/home.service":    "[Service]\nExecStart=/usr/bin/kubelet\nWorkingDirectory=~\n",
+		"etc/systemd/system/machine.service": "[Service]\nExecStart=/usr/bin/kubelet\nWorkingDirectory=/srv/%H\n",
+		"etc/systemd/system/bad.service/x":   "a folder",
 	})
 	u, err := systemd.ReadUnitFile(root, "kube-let@a.service")
 	if err != nil {
@@ -66,6 +68,15 @@ func TestSpecifiers(t *testing.T) {
 	want := "/usr/bin/kubelet kube-let@a.service kube-let@a kube-let a 7% %H ${%H}"
 	if got := strings.Join(unit.Command, " "); got != want {
 		t.Errorf("command: got %s; want %s", got, want)
+	}
+	if unit.Folder != "/var/lib/kube-let" {
+		t.Errorf("folder: got %q; want /var/lib/kube-let", unit.Folder)
+	}
+	for _, name := range []string{"home.service", "machine.service"} { // only the start decides
+		u, err := systemd.ReadUnitFile(root, name)
+		if got := u.Unit(strings.Fields).Folder; err != nil || got != "" {
+			t.Errorf("folder of %s: got %q, %v; want none", name, got, err)
+		}
 	}
 	files := unit.EnvironmentFiles
 	if len(files) != 2 || files[0].Path != "/etc/default/kube-let" || files[1].Path != "/etc/kube-let@a" {

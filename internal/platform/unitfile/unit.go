@@ -30,6 +30,7 @@ type Unit struct {
 	Writable      []string // ReadWritePaths=
 	Environment   []string // NAME=VALUE
 	Unset         []string // UnsetEnvironment=: NAME, or NAME=VALUE for this value only
+	Folder        string   // WorkingDirectory=; "" for the root, or if it is not known
 	Command       []string // the words of ExecStart=, the program first
 	// Literal is set if systemd replaces no variables in Command (a colon before the program).
 	Literal bool

@@ -351,6 +351,8 @@ func slips() []slip {
 			phrase: `node has no "name"`, next: "kubernetes.io/hostname"},
 		{name: "an override without a required argument", site: "override {\n  cluster { servers = null }\n}", place: "a.hcl:10:23",
 			phrase: "Missing argument", next: "remove this line"},
+		{name: "an effect after =", site: "stage \"taint\" \"t\" { taints = [\"a.b/c=true=NoSchedule\"] }", place: "a.hcl:9:31",
+			phrase: "no effect", next: "write a.b/c=true:NoSchedule ("},
 		{name: "a misspelt setting of a drop-in", site: file("path = \"/etc/systemd/system/kubelet.service.d/20-a.conf\"\n" +
 			"    content = \"[Service]\\nEnviroment=A=b\\n\""), place: "a.hcl:12:15",
 			phrase: "no setting Enviroment=", next: "Write Environment=."},
@@ -377,6 +379,11 @@ func slips() []slip {
 		object("a tab", "kind: ConfigMap\ndata:\n\ta: b\n", ":3:2", "a: b", "with spaces"),
 		object("two documents", "kind: ConfigMap\n---\nkind: ConfigMap\n", ":3:1", "kind: ConfigMap", "of their own"),
 
+		{name: "a shell's variable in a template",
+			files: "-- s/a.hcl --\nstage \"write\" \"w\" {\n  file \"a\" {\n    path    = \"/etc/motd\"\n" +
+				"    content = templatefile(\"m.tftpl\", { role = \"a\" })\n  }\n}\n" +
+				"-- s/m.tftpl --\n${role} ${HOSTNAME}\n",
+			args: []string{"validate", "s"}, place: "a.hcl:4:15", phrase: `uses "HOSTNAME"`, next: "write $${HOSTNAME}"},
 		{name: "a variable that the template does not use",
 			files: "-- s/a.hcl --\nstage \"write\" \"w\" {\n  file \"a\" {\n    path    = \"/etc/motd\"\n" +
 				"    content = templatefile(\"m.tftpl\", { role = \"a\", rack = \"b\" })\n  }\n}\n" +

@@ -68,8 +68,12 @@ func ParseTaint(text string) (Taint, error) {
 	}
 	pair, effect, found := strings.Cut(text, ":")
 	if !found {
-		return t, fmt.Errorf("taint %q: no effect: write %s:NoSchedule (valid effects: %s)",
-			text, cmp.Or(text, "key=value"), strings.Join(Effects(), ", "))
+		meant := cmp.Or(text, "key=value") + ":NoSchedule"
+		if at := strings.LastIndex(text, "="); at > 0 && slices.Contains(Effects(), text[at+1:]) {
+			meant = text[:at] + ":" + text[at+1:]
+		}
+		return t, fmt.Errorf("taint %q: no effect: write %s (valid effects: %s)",
+			text, meant, strings.Join(Effects(), ", "))
 	}
 	if strings.Contains(effect, ":") {
 		return t, fmt.Errorf("taint %q: more than one colon: write key=value:Effect", text)

@@ -98,6 +98,8 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 			format := "%s uses %q, which is not among vars (%s): add it there, or correct one of them"
 			if slices.Contains([]string{"var", "local", "stage", "node"}, used.RootName()) {
 				format = "%s uses %q, and a template sees only its vars (%s): write ${NAME} of one of them"
+			} else if name := used.RootName(); strings.ToUpper(name) == name {
+				format += ", or for a variable of a shell write $${" + name + "}"
 			}
 			return cty.NilVal, fmt.Errorf(format, at, used.RootName(), given)
 		}

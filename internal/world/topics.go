@@ -383,7 +383,7 @@ type StartAns struct {
 	Files   []string          `json:"files,omitempty"`  // EnvironmentFile=
 	Vars    map[string]string `json:"vars,omitempty"`   // of Environment=, those that words name
 	Sets    []string          `json:"sets,omitempty"`   // the names of those in Environment= that are not empty
-	// Unset is UnsetEnvironment=, NAME or NAME=VALUE, without values that may be secret. Older recordings do not have it.
+	// Unset is UnsetEnvironment=, NAME or NAME=VALUE, without values that may be secret; not in older recordings.
 	Unset []string `json:"unset,omitempty"`
 	// Read are the variables that words name in each environment file that could be read, or does not exist; nil for a
 	// value that may be a secret. Older recordings have only kubeadm's file and the flags file, as questions of their

@@ -19,12 +19,12 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/app/fleets"
+	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/value"
 )
 
@@ -55,7 +55,8 @@ func compare(version, log string) (lines []string, err error) {
 	}
 
 	e := &app.Env{Version: "test", Getenv: os.Getenv, Redactor: value.NewRedactor(), Say: func(string) {}}
-	options := fleets.PlanOptions{Request: lab.Request{Where: app.Where{Config: []string{"/etc/prelet"}}, KubeletVersion: version}}
+	request := lab.Request{Where: app.Where{Config: []string{"/etc/prelet"}}, KubeletVersion: version}
+	options := fleets.PlanOptions{Request: request}
 	_, err = fleets.Plan(context.Background(), e, options, func(p planning.Planned) error {
 		if p.Plan.Node.Effective == nil {
 			return errors.New("the plan has no effective configuration")

@@ -12,10 +12,10 @@ import (
 
 // table has the rules of the kubelet. Where the kubelet checks something decides what to write:
 //
-//	the form of its flags and configuration, feature gates, pkg/kubelet/apis/config/validation: a dry run of its binary
-//	        (kubeletbin.DryRun) finds it, if plan runs as root on a node. For plans made elsewhere add `at` and `if` to a
-//	        rule of the same kind, as config-out-of-range or config-unknown-word. If that needs more than an existing
-//	        condition, write no rule, only an entry of testdata/refusals.yaml with exits and without a rule.
+//	the form of its flags and configuration, feature gates, pkg/kubelet/apis/config/validation: a dry run of its
+//	        binary (kubeletbin.DryRun) finds it, if plan runs as root on a node. For plans made elsewhere add `at` and
+//	        `if` to a rule of the same kind, as config-out-of-range or config-unknown-word. If that needs more than an
+//	        existing condition, write no rule, only an entry of testdata/refusals.yaml with exits and without a rule.
 //	anything else, and what it silently ignores: a rule
 //
 // A rule begins with its id, by what is wrong: flag-, config-, gate-, machine-. Then, separated by commas:
@@ -23,7 +23,7 @@ import (
 //	exits, error; ignores, warning; deprecated, warning    what the kubelet does, and how prelet reports it. It is
 //	        exits, warning if it may be otherwise when the kubelet starts. Others are in rules.go
 //	dry-run the dry run finds it, and its words are better
-//	since 1.27, until 1.30    the first version that has it, and the first that no longer has it, if not all known have
+//	since 1.27, until 1.30    the first version that has it, and the first that no longer has it, if not all have it
 //	lists   it knows names, words or ranges of those versions in the tables: a newer kubelet may accept more, so for
 //	        that one an error is a warning
 //
@@ -31,8 +31,8 @@ import (
 //
 //	what    violates it
 //	source  the place in Kubernetes that you have read; paths are those of k8s.io/kubernetes
-//	at      places that are checked: fields, members of an object or list (.*), flags (--NAME, --*); a field covers the
-//	        flag that sets it; see checker.places
+//	at      places that are checked: fields, members of an object or list (.*), flags (--NAME, --*); a field covers
+//	        the flag that sets it; see checker.places
 //	later   yes: the kubelet finds it after the end of a dry run
 //	if      a condition (conditions.go has those with an argument, table.go the others), and "not" before it for the
 //	        opposite; all must hold

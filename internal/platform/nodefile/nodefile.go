@@ -186,8 +186,8 @@ func stripPath(err error) error {
 	return err
 }
 
-// NamedFailure returns the failure of a path that a user named, which label is in front of, for the error of a read of it.
-// missing is what to say if it does not exist, as in "no such folder".
+// NamedFailure returns the failure of a path that a user named, which label is in front of, for the error of a read of
+// it. missing is what to say if it does not exist, as in "no such folder".
 func NamedFailure(label, path, missing string, err error) *fault.Fault {
 	f := Failure(label+path, err)
 	switch f.Code {

@@ -50,7 +50,10 @@ func (b *box) held(t *testing.T, at call, edit func()) ended {
 	args := append(
 		[]string{
 			"-f",
+			"--seccomp-bpf", // other calls are not slowed down
 			"-qq",
+			"-e",
+			"signal=none", // a line about one would end that of the held call
 			"-o",
 			trace,
 			"-e",

@@ -37,7 +37,7 @@ VULN    := $(GO) tool "-modfile=$(CURDIR)/tools/vuln/go.mod" govulncheck
 # detectors, the template that vendors copy, and the language server. The libraries of one must not be in another.
 MODULES := . tools/kubetables plugins examples/detector-template editors/prelet-ls
 
-KUBETABLES := $(CURDIR)/internal/kubelet/known/tables.txt
+KUBETABLES := $(CURDIR)/internal/model/kubelet/known/tables.txt
 
 # What `make test` tests in each module.
 PACKAGES ?= ./...
@@ -86,7 +86,7 @@ language-server: ## build the language server for editors, bin/prelet-ls
 demo: ## plan, run, run again and explain on a recorded GPU machine
 	$(BUILD) -o bin/bench/ ./cmd/prelet ./bench/serve
 	ln -f bin/bench/prelet bin/prelet
-	internal/demo/tour.sh
+	internal/testing/demo/tour.sh
 
 .PHONY: machines
 machines: ## write recorded machines for --hardware into bin/machines
@@ -117,8 +117,8 @@ test-kubetables: ## run the tests of the generator of the kubelet's tables, whic
 
 .PHONY: test-root
 test-root: ## run those tests that need root, of owners and of folders that other users write
-	@$(TEST) -count=1 ./internal/lang ./internal/platform/atomicfile ./internal/platform/nodefile \
-		./internal/commit/generation ./internal/value ./internal/detector
+	@$(TEST) -count=1 ./internal/plan/lang ./internal/platform/atomicfile ./internal/platform/nodefile \
+		./internal/machine/generation ./internal/model/value ./internal/machine/detector
 
 .PHONY: lint
 lint: ## run golangci-lint: style, line length, complexity
@@ -154,7 +154,7 @@ e2e-detectors: build packages ## test detectors and their packages (C compiler, 
 e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as root
 	cd tools/peers/nfd && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' \
 		-o "$(CURDIR)/bin/nfd-worker" tool
-	PRELET_NFD_WORKER="$(CURDIR)/bin/nfd-worker" $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/value
+	PRELET_NFD_WORKER="$(CURDIR)/bin/nfd-worker" $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/model/value
 
 .PHONY: e2e-arm64
 e2e-arm64: ## compare the plans of all recorded machines on amd64 and arm64 (on amd64, with qemu-user-static by binfmt_misc)
@@ -162,7 +162,7 @@ e2e-arm64: ## compare the plans of all recorded machines on amd64 and arm64 (on 
 
 # qemu-user has neither Landlock, seccomp nor the reaping of orphans, and its own memory counts as that of a detector.
 # There, packages and tests that start detectors, or ask a kubelet, are left out; `make e2e-image ARCH=arm64` does both.
-NOT_EMULATED := internal/detector|internal/probe/kubeletbin|plugins/conformance
+NOT_EMULATED := internal/machine/detector|internal/machine/probe/kubeletbin|plugins/conformance
 SKIPPED      := TestConforms|TestDetector/conforms
 .PHONY: test-arm64
 test-arm64: ## run the tests of `make test` as programs of arm64 (natively, or qemu-user-static by binfmt_misc: hours)
@@ -217,7 +217,7 @@ kubetables: ## add RELEASE=1.38.0-rc.0 to the tables of kubelet versions; withou
 
 .PHONY: kubediff
 kubediff: ## list what a person has to judge between two releases of the kubelet, OLD=1.36.3 NEW=1.37.1, with the rules
-	@cd tools/kubetables && $(GO) run . diff "$(CURDIR)/internal/kubelet/rules/rules.txt" $(OLD) $(NEW)
+	@cd tools/kubetables && $(GO) run . diff "$(CURDIR)/internal/model/kubelet/rules/rules.txt" $(OLD) $(NEW)
 
 .PHONY: kubetables-check
 kubetables-check: kubetables ## fail if these tables are stale, and compare the rules with that source
@@ -241,14 +241,14 @@ picture: build machines ## make docs/images/report.png again, the picture in REA
 
 ##@ Longer checks
 
-# The packages with a go statement, and internal/probe, which several goroutines ask; race-all takes all. Most scenarios
+# The packages with a go statement, and internal/machine/probe, which several goroutines ask; race-all takes all. Most scenarios
 # start one goroutine; those that ask clusters, detectors and fleets are run also for every change.
 .PHONY: race
 race: ## run the tests of what starts goroutines with the race detector (C compiler)
 	@for m in . plugins; do (cd $$m; \
 		with_go=$$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... | \
 			xargs grep -lE '^\s+go |\.Go\(' | xargs -n 1 dirname | sort -u || true); \
-		CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m $$with_go $$([ $$m != . ] || echo ./internal/probe/...)); done
+		CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m $$with_go $$([ $$m != . ] || echo ./internal/machine/probe/...)); done
 	CGO_ENABLED=1 $(GO) test -race -vet=off -run 'TestScenarios/(net|detect|wait|fleet|test)' ./cmd/prelet
 
 # TestBombs measures memory, of which the detector takes several times as much.

@@ -19,13 +19,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/sample"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/machine/probe"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/sample"
 	"github.com/prelet/prelet/stages/builtin"
 )
 

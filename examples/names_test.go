@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet/annotation"
+	"github.com/prelet/prelet/internal/model/kubelet/annotation"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
 )

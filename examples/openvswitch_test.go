@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/plugins/contract"
 )
 

@@ -11,14 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/booting"
-	"github.com/prelet/prelet/internal/app/images"
-	"github.com/prelet/prelet/internal/app/lab"
-	"github.com/prelet/prelet/internal/commit"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab"
+	"github.com/prelet/prelet/internal/lab/images"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/commit"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/run"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // TestSealedNode holds that an image of a former node is as one that never was a node: for each example, on each pair of

@@ -13,13 +13,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/lab"
-	"github.com/prelet/prelet/internal/app/sites"
-	"github.com/prelet/prelet/internal/insight/testfile"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/lab/sites"
+	"github.com/prelet/prelet/internal/lab/testfile"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // TestSiteTests runs the tests of each example, as `prelet test` does.

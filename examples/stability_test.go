@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lazy"
-	"github.com/prelet/prelet/internal/nearest"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/origin"
 )
 
 // Check checks the form of a body: names of attributes and blocks, required ones, labels, and how often a block may

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/prelet/prelet/internal/nearest"
+	"github.com/prelet/prelet/internal/model/nearest"
 )
 
 // maxPlaces is how many places of a name a message has. A name of more blocks, such as timeout, says nothing about

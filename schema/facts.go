@@ -7,7 +7,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/lazy"
+	"github.com/prelet/prelet/internal/model/lazy"
 )
 
 // Facts is the tree of the facts that detect-hw finds.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/lazy"
-	"github.com/prelet/prelet/internal/nearest"
+	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 

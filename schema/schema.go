@@ -15,8 +15,8 @@ import (
 	"github.com/zclconf/go-cty/cty/gocty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // Attr declares one attribute, and is its typed accessor in Go. T is a Go type that gocty can fill from Type, or

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet/rules"
+	"github.com/prelet/prelet/internal/model/tape"
 )
 
 // DropIn is a drop-in of the kubelet's configuration.

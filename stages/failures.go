@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/tape"
 )
 
 // Diagnose turns a fault into an error at a place of the site, or of the file that the fault has the text of.

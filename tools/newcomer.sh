@@ -57,12 +57,12 @@ without_home() { # root has no HOME; what /etc/passwd has for it has this home's
 works() {
 	as "$@" make build
 	bin/prelet version | grep -qF '+unknown' || { echo "got $(bin/prelet version); want no version of another repository" >&2; return 1; }
-	if [ -n "${WHOLE-}" ]; then as "$@" make test; else as "$@" make test MODULES=. PACKAGES=./internal/lang; fi
+	if [ -n "${WHOLE-}" ]; then as "$@" make test; else as "$@" make test MODULES=. PACKAGES=./internal/plan/lang; fi
 }
 
 # readme: a clone, in which a user runs the first block of commands of README.md.
 readme() {
-	local narrow="MODULES=. PACKAGES=./internal/lang" command commands
+	local narrow="MODULES=. PACKAGES=./internal/plan/lang" command commands
 	[ -z "${WHOLE-}" ] || narrow=
 	git -C "$repository" -c safe.directory='*' bundle create -q "$work/clone.bundle" HEAD
 	git clone -q "$work/clone.bundle" "$work/clone"

@@ -61,16 +61,16 @@ run() { # run PART
 	tables) make kubetables-check ;;
 	race) make race-all ;;
 	nodes) TMPDIR=$fast PRELET_SWEEP=full go test -count=1 -timeout 90m -run '^Test(Nodes|Canaries)$' ./cmd/prelet ;;
-	activation) TMPDIR=$fast PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/commit/activation ;;
+	activation) TMPDIR=$fast PRELET_SWEEP=full go test -count=1 -timeout 40m ./internal/machine/activation ;;
 	generation)
 		local flips=TestFlippedBitsNeverMakeAnotherNode # of which all would take six hours: each time one in 801
 		export TMPDIR=$fast
-		PRELET_SWEEP=full go test -count=1 -timeout 150m -skip "$flips" ./internal/commit/generation || return
-		go test -count=40 -timeout 60m -run "^$flips\$" ./internal/commit/generation
+		PRELET_SWEEP=full go test -count=1 -timeout 150m -skip "$flips" ./internal/machine/generation || return
+		go test -count=40 -timeout 60m -run "^$flips\$" ./internal/machine/generation
 		;;
 	samples)
-		TMPDIR=$fast PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/boot ./internal/app/sites/importer ./internal/probe/cluster \
-			./internal/probe/hardware ./internal/value ./examples
+		TMPDIR=$fast PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/plan/evaluate ./internal/lab/sites/importer ./internal/machine/probe/cluster \
+			./internal/machine/probe/hardware ./internal/model/value ./examples
 		;;
 	fuzz) make fuzz T=10s ;;
 	sweep) make sweep SWEEP=nightly RUN='^TestSweep' ;;

@@ -9,7 +9,7 @@ buf() { go tool -modfile="$OLDPWD/tools/buf/go.mod" buf "$@"; }
 
 # in_each COMMAND runs it in each folder of .proto files.
 in_each() {
-	for folder in plugins/proto internal/probe/cri/wire; do
+	for folder in plugins/proto internal/machine/probe/cri/wire; do
 		cd "$folder"
 		"$@"
 		cd "$OLDPWD"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/testing/demo"
 )
 
 // cluster starts an apiserver with a kubelet's configuration, and writes its token to a file.

@@ -13,8 +13,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/testing/demo"
 )
 
 // address is the line that serve prints.

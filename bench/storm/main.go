@@ -1,5 +1,5 @@
 // Command storm boots many nodes at once, as far as a cluster sees it: each asks for the CA and for its configuration
-// by prelet's own code (internal/probe, internal/boot, the site's stages), as itself, with its own token or its own
+// by prelet's own code (internal/machine/probe, internal/plan/evaluate, the site's stages), as itself, with its own token or its own
 // certificate, from a root folder of its own, and plans. Nothing is written but these folders, and no kubelet is
 // started.
 //
@@ -22,8 +22,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/stages/builtin"
 )
 

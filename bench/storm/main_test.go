@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/machine/probe"
 )
 
 func TestSummary(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/probe"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/probe"
+	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // node is one of the nodes: with a kubeconfig it has joined before, with its token; otherwise it joins now.

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/kubelet/annotation"
+	"github.com/prelet/prelet/internal/model/kubelet/annotation"
 )
 
 // These are the Nodes of the API server, as it returns them.

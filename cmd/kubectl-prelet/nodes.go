@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/prelet/prelet/internal/filekind"
-	"github.com/prelet/prelet/internal/kubelet/annotation"
+	"github.com/prelet/prelet/internal/model/filekind"
+	"github.com/prelet/prelet/internal/model/kubelet/annotation"
 )
 
 // node holds the shown fields of a Node.

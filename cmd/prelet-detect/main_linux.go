@@ -7,7 +7,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/prelet/prelet/internal/detector/runner"
+	"github.com/prelet/prelet/internal/machine/detector/runner"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 

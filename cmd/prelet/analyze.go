@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/looking"
+	"github.com/prelet/prelet/internal/lab/inspect"
 )
 
 // noRun is the exit status of analyze where no run of this boot can be analyzed; status has the same.

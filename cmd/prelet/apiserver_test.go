@@ -10,8 +10,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/demo/nodestatus"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/demo/nodestatus"
 )
 
 const (
@@ -27,10 +27,10 @@ func must[T any](v T, err error) T {
 }
 
 // startServer starts an API server with the fault of that name: one of faults, or an answer to all requests, of
-// internal/demo/testdata/answers.yaml.
+// internal/testing/demo/testdata/answers.yaml.
 func startServer(ca *demo.Authority, fault string) (*demo.Server, error) {
 	var answers map[string]demo.BadResponse
-	if err := yaml.Unmarshal(must(os.ReadFile("../../internal/demo/testdata/answers.yaml")), &answers); err != nil {
+	if err := yaml.Unmarshal(must(os.ReadFile("../../internal/testing/demo/testdata/answers.yaml")), &answers); err != nil {
 		return nil, err
 	}
 	s := demo.New(demo.ServerConfig{Authority: ca, PatchStatus: nodestatus.Patch})

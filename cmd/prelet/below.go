@@ -6,9 +6,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/app/looking"
-	"github.com/prelet/prelet/internal/check"
-	"github.com/prelet/prelet/internal/lazy"
+	"github.com/prelet/prelet/internal/lab/inspect"
+	"github.com/prelet/prelet/internal/model/check"
+	"github.com/prelet/prelet/internal/model/lazy"
 )
 
 // namedCommand matches a command of prelet in a message, with the subcommand that may follow, and --root if it has that

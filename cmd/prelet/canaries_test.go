@@ -19,11 +19,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/canary"
-	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
-	"github.com/prelet/prelet/internal/sample"
+	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/testing/canary"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/sample"
 )
 
 // canaryPlace is a place of a node, of its site or of a command line where somebody may have put a secret.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/booting"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/machine/run"
+	"github.com/prelet/prelet/internal/model/origin"
 )
 
 // check is for prelet-check.service. By hand, plan and verify show more.

@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
 )
 
 // ciSite is a site without warnings.

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lab/inspect"
 )
 
 // addCompletions adds the completions of arguments. It reads files only: no cluster, no hardware. What cannot be read

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lab/planning"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 func (a *cli) console() *cobra.Command {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/sample"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/testing/sample"
 )
 
 // killedAt ends what a process does to the store at its n-th operation, and counts the operations.

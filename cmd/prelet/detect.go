@@ -7,10 +7,10 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/lab/sites"
+	"github.com/prelet/prelet/internal/model/origin"
 )
 
 func (a *cli) detect() *cobra.Command {

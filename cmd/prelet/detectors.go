@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/sites"
-	"github.com/prelet/prelet/internal/detector"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/lab/sites"
+	"github.com/prelet/prelet/internal/machine/detector"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 func (a *cli) detectorsCommand() *cobra.Command {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/prelet/prelet/internal/detector"
-	"github.com/prelet/prelet/internal/detector/hostile"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine/detector"
+	"github.com/prelet/prelet/internal/machine/detector/hostile"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/doctor"
-	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/lab/doctor"
+	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
 )
 
 // repository is the folder of the checkout.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/insight/explain"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/explain"
+	"github.com/prelet/prelet/internal/lab/planning"
+	"github.com/prelet/prelet/internal/lab/printer"
 )
 
 func (a *cli) explain() *cobra.Command {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // documentFormat returns the format of documents that a command line asks for with -o: json or yaml; "" for none. It

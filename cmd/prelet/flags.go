@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/lab"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lab"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // where are the flags for the node and the site of a command, and for its output. A flag has the same name, meaning

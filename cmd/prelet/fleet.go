@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/fleets"
-	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/insight/fleet"
-	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab/fleet"
+	"github.com/prelet/prelet/internal/lab/fleets"
+	"github.com/prelet/prelet/internal/lab/inspect"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // folderExit describes the exit status of a command over a folder of recordings, for its help.

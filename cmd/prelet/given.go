@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/nearest"
+	"github.com/prelet/prelet/internal/model/nearest"
 )
 
 // refuseEmptyFlags refuses a flag whose value is empty, which its command would take for a flag that is not given:

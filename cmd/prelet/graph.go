@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/planning"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/eval"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/planning"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/plan/eval"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // graphFormats are the values of `graph -o`.

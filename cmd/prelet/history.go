@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/looking"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/inspect"
+	"github.com/prelet/prelet/internal/lab/printer"
 )
 
 func (a *cli) history() *cobra.Command {

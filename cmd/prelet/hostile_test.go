@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // hostileText acts on a terminal in each way that is known: it clears, sets the title, goes back, hides and reverses.

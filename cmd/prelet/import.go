@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/sites"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/lab/sites"
+	"github.com/prelet/prelet/internal/model/origin"
 )
 
 func (a *cli) importSite() *cobra.Command {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/sites"
+	"github.com/prelet/prelet/internal/lab/sites"
 )
 
 func (a *cli) init() *cobra.Command {

@@ -19,22 +19,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/demo/nodestatus"
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/annotation"
-	"github.com/prelet/prelet/internal/kubelet/condition"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/probe/kubeletstate"
+	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet/annotation"
+	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
-	"github.com/prelet/prelet/internal/probe/kubeletstate"
-	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/demo/nodestatus"
 )
 
 // machine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real
-// API server on loopback, and a systemd with one kubelet that behaves as internal/commit/activation's tests pin it down.
+// API server on loopback, and a systemd with one kubelet that behaves as internal/machine/activation's tests pin it down.
 type machine struct {
 	t      testing.TB
 	root   string

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
 )
 
 const (

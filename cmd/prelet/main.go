@@ -2,7 +2,7 @@
 // kubelet starts.
 //
 // This file builds the command tree and turns errors into exit statuses. Each other file is one command: its flags,
-// one call of internal/app, its output. All logic is in internal/app.
+// one call of internal/machine, its output. All logic is in internal/machine.
 package main
 
 import (
@@ -22,15 +22,15 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/booting"
-	"github.com/prelet/prelet/internal/app/lab"
-	"github.com/prelet/prelet/internal/commit"
-	"github.com/prelet/prelet/internal/detector"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/commit"
+	"github.com/prelet/prelet/internal/machine/detector"
+	"github.com/prelet/prelet/internal/machine/run"
+	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // version is set by the build.
@@ -354,7 +354,7 @@ type cli struct {
 	detectors func(*detector.HostConfig)
 }
 
-// env returns the terminal's part of the functions in internal/app: streams, redactor, progress.
+// env returns the terminal's part of the functions in internal/machine: streams, redactor, progress.
 func (a *cli) env() *app.Env {
 	e := &app.Env{
 		Version:   version,

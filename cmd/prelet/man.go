@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/prelet/prelet/internal/app/images"
-	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lab/images"
+	"github.com/prelet/prelet/internal/lab/planning"
 )
 
 // main writes the manual pages and the completions of shells into a folder, for tools/install.sh. Only this program,

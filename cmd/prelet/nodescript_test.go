@@ -22,15 +22,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/tools/txtar"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/condition"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 	"github.com/prelet/prelet/internal/platform/unitfile"
-	"github.com/prelet/prelet/internal/sample"
-	"github.com/prelet/prelet/internal/scripttest"
+	"github.com/prelet/prelet/internal/testing/sample"
+	"github.com/prelet/prelet/internal/testing/scripttest"
 )
 
 // TestNodes runs the scripts of testdata/nodes, each on a node of its own, with a systemd and a clock that the script

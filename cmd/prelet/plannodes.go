@@ -3,10 +3,10 @@ package main
 import (
 	"cmp"
 
-	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/insight/nodeobject"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/nodeobject"
+	"github.com/prelet/prelet/internal/lab/planning"
+	"github.com/prelet/prelet/internal/lab/printer"
 )
 
 // nodePrinter prints the Node objects of plans, one after another, because those of a fleet may not fit into memory.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // progressLine is the last line of a terminal, which shows what a command waits for, or how many of its machines are

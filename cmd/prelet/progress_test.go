@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // A wait for a server is a line on the terminal of stderr, with what is waited for, since when, until when and why. It

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/booting"
+	"github.com/prelet/prelet/internal/machine/run"
 )
 
 func (a *cli) recover() *cobra.Command {

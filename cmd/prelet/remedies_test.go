@@ -33,7 +33,7 @@ var remedies = []struct {
 	{`--accept-missing-variables`, "cmd/prelet/testdata/nodes/variable_gone.txtar", "--accept-missing-variables"},
 	{`rollback --release`, "cmd/prelet/testdata/nodes/rollback_by_hand.txtar", "rollback --release"},
 	// An argument of a test of a site, and a command that is compared with one of prelet.
-	{`testfile/decode.go: remove %s`, "internal/insight/testfile/testfile_test.go", "reports nothing: remove facts"},
+	{`testfile/decode.go: remove %s`, "internal/lab/testfile/testfile_test.go", "reports nothing: remove facts"},
 	{`glossary.md: kubeadm reset`, "docs/glossary.md", "| `kubeadm reset` | `prelet rollback 0` restores files"},
 	{`rollback 0`, "cmd/prelet/testdata/nodes/clone.txtar", "node 0 rollback 0"},
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/booting"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine/run"
 )
 
 func (a *cli) rollback() *cobra.Command {

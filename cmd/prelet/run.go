@@ -12,15 +12,15 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/booting"
-	"github.com/prelet/prelet/internal/app/looking"
-	"github.com/prelet/prelet/internal/app/waits"
-	"github.com/prelet/prelet/internal/commit"
-	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/inspect"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/commit"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/run"
+	"github.com/prelet/prelet/internal/machine/waits"
+	"github.com/prelet/prelet/internal/model/origin"
 )
 
 func (a *cli) run() *cobra.Command {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/planning"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lab/planning"
 )
 
 //go:generate go run . schema --out ../../docs

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/testing/demo"
 )
 
 // scene is the state of one scenario.

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/prelet/prelet/internal/canary"
-	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/testing/canary"
 )
 
 // targets are the files below the root that are not prelet's own.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/testing/demo"
 )
 
 // apiserver FAULT [NAME]: starts a server; $SERVER (and $NAME) is its URL. The site is written again. `apiserver stop`

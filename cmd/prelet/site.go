@@ -3,10 +3,10 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/sites"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/lab/sites"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 func (a *cli) site() *cobra.Command {

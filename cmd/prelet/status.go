@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/looking"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/inspect"
+	"github.com/prelet/prelet/internal/lab/printer"
 )
 
 // imageWait is longer than a boot takes until its verdict, a rollback included (TimeoutStartSec= and RuntimeMaxSec= of

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/sites"
-	"github.com/prelet/prelet/internal/app/userfile"
-	"github.com/prelet/prelet/internal/insight/testfile"
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/lab/sites"
+	"github.com/prelet/prelet/internal/lab/testfile"
+	"github.com/prelet/prelet/internal/lab/userfile"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 func (a *cli) test() *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/machine"
 )
 
 // SIGTERM while the plan is made: nothing is changed, the generation in place stays in charge, a fresh node stays shut.

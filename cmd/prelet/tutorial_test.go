@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
 )
 
 const tutorial = "../../docs/tutorial.md"

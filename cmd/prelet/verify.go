@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app/booting"
-	"github.com/prelet/prelet/internal/commit"
-	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/commit"
+	"github.com/prelet/prelet/internal/machine/run"
+	"github.com/prelet/prelet/internal/model/origin"
 )
 
 func (a *cli) verify() *cobra.Command {

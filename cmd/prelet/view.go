@@ -9,9 +9,9 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
-	"github.com/prelet/prelet/internal/app/looking"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/printer"
+	"github.com/prelet/prelet/internal/lab/inspect"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/model/origin"
 )
 
 // views are the results of commands as text, each a template over the value that is the JSON document.

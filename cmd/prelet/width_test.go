@@ -84,7 +84,7 @@ func TestTerminalWidth(t *testing.T) {
 		{"detectors", "check", "--help"},
 		{"explain", "code/file-late"},
 		{"status", "--root", "/srv"}, // a short path: a path is never broken
-		{"validate", "../../internal/insight/testfile/page_head.txt"},
+		{"validate", "../../internal/lab/testfile/page_head.txt"},
 		{"history", "diff", "--help"},
 		{"plan", "--from", "../../testdata/recordings/v1/gpu.prelet"},
 	}

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// groupRow matches a row of the table of packages that begins a group.
-var groupRow = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| ")
+// groupRow matches a row of the table of packages: a wing, empty where it is that of the row above, and packages of it.
+var groupRow = regexp.MustCompile("(?m)^\\| (?:`([a-z/]+)` )?\\| (`[^|]+`) \\| ")
 
-// readGroups returns the groups of the table of packages in docs/develop/architecture.md, from top to bottom: folders relative
-// to the module, each with all packages below it.
-func readGroups(t *testing.T, dir string) []string {
+// readGroups returns the rows of the table of packages in docs/develop/architecture.md, from top to bottom, each with
+// folders relative to the module. A row has these and all packages below them; the row of a wing itself only that one.
+func readGroups(t *testing.T, dir string) [][]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(dir, "docs/develop/architecture.md"))
 	if err != nil {
@@ -23,25 +23,37 @@ func readGroups(t *testing.T, dir string) []string {
 	_, section, _ := strings.Cut(string(page), "\n## The packages\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 
-	var groups []string
+	var groups [][]string
+	var wing string
 	for _, row := range groupRow.FindAllStringSubmatch(section, -1) {
-		groups = append(groups, row[1])
+		if row[1] != "" {
+			wing = row[1]
+		}
+		var group []string
+		for name := range strings.SplitSeq(row[2], ", ") {
+			folder := wing + "/" + strings.Trim(name, "`")
+			if filepath.Base(wing) == filepath.Base(folder) {
+				folder = wing
+			}
+			group = append(group, folder)
+		}
+		groups = append(groups, group)
 	}
 	if len(groups) == 0 {
-		t.Fatal("docs/develop/architecture.md: got no table with groups of packages, want one")
+		t.Fatal("docs/develop/architecture.md: got no table of packages, want one")
 	}
 
 	return groups
 }
 
-// apart lists packages outside of the groups: they may import anything, and no package of a group imports them.
+// apart lists packages outside of the table: they may import anything, and no package of the table imports them.
 func apart() []string {
 	return []string{
-		"internal/demo/...",
-		"internal/detector/hostile/...",
-		"internal/scripttest/...",
-		"internal/sample/...",
-		"internal/canary/...",
+		"internal/testing/demo/...",
+		"internal/machine/detector/hostile/...",
+		"internal/testing/scripttest/...",
+		"internal/testing/sample/...",
+		"internal/testing/canary/...",
 		"internal/deptest/...",
 		"examples/...",
 		"bench/...",
@@ -57,14 +69,24 @@ func isIn(patterns []string, path string) bool {
 	})
 }
 
-// findGroup returns the group of a package, counted from the top; -1 for none.
-func findGroup(groups []string, path string) int {
-	return slices.IndexFunc(groups, func(group string) bool { return Matches(module+group+"/...", path) })
+// findGroup returns the row of a package, counted from the top: that of the longest folder; -1 for none.
+func findGroup(groups [][]string, path string) int {
+	found, longest := -1, 0
+	for i, group := range groups {
+		for _, folder := range group {
+			isWing := slices.Contains([]string{"internal/lab", "internal/machine"}, folder)
+			if len(folder) > longest && (Matches(module+folder, path) || !isWing && Matches(module+folder+"/...", path)) {
+				found, longest = i, len(folder)
+			}
+		}
+	}
+
+	return found
 }
 
-// CheckOrder returns one message for each import of a package in a higher group or of another stage type, and for each
-// package that is in no group. A package may import packages of its own group and of the groups below it.
-func CheckOrder(g Graph, groups []string) []string {
+// CheckOrder returns one message for each import of a package in a higher row or of another stage type, and for each
+// package that is in no row. A package may import packages of its own row and of the rows below it.
+func CheckOrder(g Graph, groups [][]string) []string {
 	var broken []string
 	for _, p := range g.Own() {
 		if isIn(apart(), p.ImportPath) {
@@ -74,7 +96,7 @@ func CheckOrder(g Graph, groups []string) []string {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		group := findGroup(groups, p.ImportPath)
 		if group < 0 {
-			broken = append(broken, name+" is in no group: add it to the table of packages in docs/develop/architecture.md")
+			broken = append(broken, name+" is in no row: add it to the table of packages in docs/develop/architecture.md")
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -92,15 +114,15 @@ func CheckOrder(g Graph, groups []string) []string {
 	return broken
 }
 
-// whyForbidden returns why a package of a group may not import another package; "" if it may.
-func whyForbidden(groups []string, group int, path, imported string) string {
+// whyForbidden returns why a package of a row may not import another package; "" if it may.
+func whyForbidden(groups [][]string, group int, path, imported string) string {
 	below := findGroup(groups, imported)
 	from, to := stageType(path), stageType(imported)
 	switch {
 	case below < 0 || isIn(apart(), imported):
-		return "which is in no group: only packages outside of the groups may import it"
+		return "which is in no row: only packages outside of the table may import it"
 	case below < group:
-		return "which is in a higher group: move the shared code to a package below both"
+		return "which is in a higher row: move the shared code to a package below both"
 	case from != "" && to != "" && from != to:
 		return "which is another stage type: a stage gets values of another only by references in the site, because " +
 			"a direct import would be a dependency that the graph does not show"

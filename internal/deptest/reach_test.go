@@ -16,7 +16,7 @@ const reachFile = "testdata/boot.txt"
 // TestReachOfBoot holds that what `prelet run` and `prelet verify` import of this repository does not grow unseen: the commit that lets it
 // grow changes a line of reachFile. Tokens are without comments, in thousands, rounded up.
 func TestReachOfBoot(t *testing.T) {
-	g, err := Load(t.Context(), root(t), "./internal/app/booting")
+	g, err := Load(t.Context(), root(t), "./internal/machine/run")
 	if err != nil {
 		t.Fatal(err)
 	}

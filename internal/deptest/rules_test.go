@@ -23,21 +23,38 @@ type Rule struct {
 // pure lists the packages that only compute: they turn a site and answers into a plan, and explain it. They get the
 // site's files as an fs.FS.
 var pure = []string{
-	"internal/boot/...",
-	"internal/insight/...",
-	"internal/lang/...",
-	"internal/value/...",
-	"internal/origin/...",
+	"internal/lab/compare/...",
+	"internal/lab/explain/...",
+	"internal/lab/fleet/...",
+	"internal/lab/nodeobject/...",
+	"internal/lab/testfile/...",
+	"internal/plan/...",
 	"stages/...",
 	"schema/...",
-	"internal/node/...",
+	"internal/model/desired/...",
+	"internal/model/origin/...",
+	"internal/model/tape/...",
+	"internal/model/value/...",
 	"internal/fault/...",
-	"internal/world/...",
 }
 
 // importers lists the packages that read the cluster, the container runtime, the hardware and systemd, and the packages
 // that may import them.
-var importers = []string{"internal/probe/...", "internal/platform/systemd/..."}
+var importers = []string{"internal/machine/probe/...", "internal/platform/systemd/..."}
+
+// connectors lists the packages that connect to systemd: those that change a node, and those that look at one.
+var connectors = []string{
+	"internal/machine",
+	"internal/machine/bootfailure",
+	"internal/machine/run/...",
+	"internal/machine/unitflags",
+	"internal/machine/waits",
+	"internal/lab/doctor",
+	"internal/lab/images",
+	"internal/lab/inspect",
+	"internal/lab/sites",
+	"internal/testing/demo/...",
+}
 
 // rules returns the rules of this module.
 func rules() []Rule {
@@ -47,17 +64,17 @@ func rules() []Rule {
 			Forbidden: []string{"net", "net/http/...", "crypto/tls"},
 			Reason: "the same site and the same answers must give the same plan, so a package that only " +
 				"computes must not open connections: it asks a question through the tape, and " +
-				"internal/probe answers it. Label and taint syntax are in " +
+				"internal/machine/probe answers it. Label and taint syntax are in " +
 				"k8s.io/apimachinery/pkg/api/validate/content and quantities in pkg/api/resource, which " +
 				"do not import net; util/validation, labels and meta/v1 do",
 		},
 		{
 			Packages:  pure,
-			Except:    []string{"internal/lang"}, // its file os.go reads a site; the rest gets an fs.FS
+			Except:    []string{"internal/plan/lang"}, // its file os.go reads a site; the rest gets an fs.FS
 			Forbidden: []string{"os"},
 			Direct:    true, // fmt imports it
 			Reason: "a package that only computes must not read files: it asks a question through the tape, " +
-				"which internal/probe answers",
+				"which internal/machine/probe answers",
 		},
 		{
 			Packages:  pure,
@@ -76,34 +93,34 @@ func rules() []Rule {
 		{
 			Packages:  pure,
 			Forbidden: []string{"os/exec", "os/signal", "plugin"},
-			Reason: "only internal/detector may start a program, to answer a question: a plan must depend " +
+			Reason: "only internal/machine/detector may start a program, to answer a question: a plan must depend " +
 				"only on the site and the answers",
 		},
 		{
 			Packages: pure,
 			Forbidden: []string{
-				module + "internal/probe/...",
+				module + "internal/machine/probe/...",
 				module + "internal/platform/systemd/...",
-				module + "internal/commit/activation/...",
-				module + "internal/detector/...",
+				module + "internal/machine/activation/...",
+				module + "internal/machine/detector/...",
 			},
 			Reason: "these packages read or change the node; the same code must plan from a recording on a " +
 				"laptop, without them",
 		},
 		{
-			Packages:  []string{"internal/probe/..."},
-			Forbidden: []string{module + "internal/boot/..."},
+			Packages:  []string{"internal/machine/probe/..."},
+			Forbidden: []string{module + "internal/plan/evaluate/..."},
 			Reason: "an answer must not depend on the plan that is made of it: what both know about the kubelet " +
-				"belongs in internal/kubelet",
+				"belongs in internal/model/kubelet",
 		},
 		{
-			Packages:  []string{"internal/probe/hardware/..."},
-			Forbidden: []string{module + "internal/probe/cluster/..."},
+			Packages:  []string{"internal/machine/probe/hardware/..."},
+			Forbidden: []string{module + "internal/machine/probe/cluster/..."},
 			Reason: "facts about hardware must be read from files only, so that they are the same without a " +
 				"cluster",
 		},
 		{
-			Packages:  []string{"internal/probe/hardware/..."},
+			Packages:  []string{"internal/machine/probe/hardware/..."},
 			Forbidden: []string{"os/exec", "net/http/..."},
 			Direct:    true, // ghw imports both, for ethtool and for downloading pci.ids, which its options disable
 			Reason: "facts about hardware must be read from files: a program describes this machine, not a " +
@@ -111,51 +128,51 @@ func rules() []Rule {
 		},
 		{
 			Packages:  []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/probe/hardware/..."},
+			Except:    []string{"internal/machine/probe/hardware/..."},
 			Forbidden: []string{"github.com/jaypipes/..."},
 			Direct:    true,
 			Reason: "ghw hangs if a driver hangs, follows links out of a recorded tree, reads the machine's " +
-				"pci.ids and syslog, and prints warnings; internal/probe/hardware prevents that, and " +
+				"pci.ids and syslog, and prints warnings; internal/machine/probe/hardware prevents that, and " +
 				"lists the PCI bus if ghw lists nothing",
 		},
 		{
-			Packages:  []string{"internal/world/...", "internal/fault/..."},
+			Packages:  []string{"internal/model/tape/...", "internal/fault/..."},
 			Forbidden: []string{"!std"},
 			Allowed:   []string{module + "internal/fault/...", module + "plugins/contract/..."},
 			Reason:    "old recordings must stay readable: a library's upgrade must not change their format",
 		},
 		{
-			Packages: []string{"internal/commit/generation/..."},
+			Packages: []string{"internal/machine/generation/..."},
 			Forbidden: []string{
-				module + "internal/kubelet/...",
-				module + "internal/commit/activation/...",
+				module + "internal/model/kubelet/...",
+				module + "internal/machine/activation/...",
 				module + "internal/platform/systemd/...",
-				module + "internal/boot/...",
-				module + "internal/node/...",
+				module + "internal/plan/evaluate/...",
+				module + "internal/model/desired/...",
 				module + "stages/...",
 				"k8s.io/...",
 			},
 			Reason: "the promise to change all files or none across a power cut can be tested because this " +
-				"package handles only files; code about the kubelet belongs in internal/commit/activation",
+				"package handles only files; code about the kubelet belongs in internal/machine/activation",
 		},
 		{
 			Packages: []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:   append([]string{"internal/demo/..."}, importers...),
+			Except:   append([]string{"internal/testing/demo/..."}, importers...),
 			Forbidden: []string{
-				module + "internal/probe/cluster/...",
-				module + "internal/probe/cri/...",
-				module + "internal/probe/hardware/...",
+				module + "internal/machine/probe/cluster/...",
+				module + "internal/machine/probe/cri/...",
+				module + "internal/machine/probe/hardware/...",
 			},
 			Direct: true,
-			Reason: "only internal/probe and the packages below it may import the packages that read " +
+			Reason: "only internal/machine/probe and the packages below it may import the packages that read " +
 				"cluster, runtime and hardware, so that all reads are found in one place",
 		},
 		{
 			Packages:  []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    append([]string{"internal/demo/...", "internal/app/...", "internal/doctor/..."}, importers...),
+			Except:    append(connectors, importers...),
 			Forbidden: []string{module + "internal/platform/systemd/..."},
 			Direct:    true,
-			Reason: "only internal/probe and the packages below it read from systemd, and only commands and checks " +
+			Reason: "only internal/machine/probe and the packages below it read from systemd, and only commands and checks " +
 				"connect to it (units, notify socket, journal, clock, boot id); every other " +
 				"package must declare an interface",
 		},
@@ -163,7 +180,7 @@ func rules() []Rule {
 			Packages: []string{"cmd/prelet"},
 			Forbidden: []string{
 				"github.com/hashicorp/go-plugin/...",
-				module + "internal/detector/runner/...",
+				module + "internal/machine/detector/runner/...",
 			},
 			Reason: "prelet runs as root: the code that parses a detector's output must run in " +
 				"prelet-detect, which is confined and runs as the detector's user",
@@ -171,9 +188,9 @@ func rules() []Rule {
 		{
 			Packages: []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},
 			Except: []string{
-				"internal/probe/cri/...",
-				"internal/detector/runner/...",
-				"internal/demo/...",
+				"internal/machine/probe/cri/...",
+				"internal/machine/detector/runner/...",
+				"internal/testing/demo/...",
 			},
 			Forbidden: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
 			Direct:    true,
@@ -192,7 +209,7 @@ func rules() []Rule {
 		{
 			Packages: []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
 			Except: []string{
-				"internal/detector/runner/...",
+				"internal/machine/detector/runner/...",
 				"internal/deptest/...",
 			},
 			Forbidden: []string{
@@ -220,7 +237,7 @@ func rules() []Rule {
 		},
 		{
 			Packages: []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:   []string{"internal/probe/cluster/...", "cmd/kubectl-prelet"},
+			Except:   []string{"internal/machine/probe/cluster/...", "cmd/kubectl-prelet"},
 			Forbidden: []string{
 				"k8s.io/client-go/rest/...",
 				"k8s.io/client-go/tools/...",
@@ -230,7 +247,7 @@ func rules() []Rule {
 				"k8s.io/klog/...",
 			},
 			Direct: true,
-			Reason: "only internal/probe/cluster may send requests to the cluster and read kubeconfigs, so " +
+			Reason: "only internal/machine/probe/cluster may send requests to the cluster and read kubeconfigs, so " +
 				"that its limits, its proxy and its check of the server before credentials are sent " +
 				"apply to every request; kubectl-prelet is not part of a boot: it connects as kubectl does",
 		},
@@ -238,8 +255,8 @@ func rules() []Rule {
 			Packages: []string{"cmd/kubectl-prelet"},
 			Forbidden: []string{
 				module + "internal/platform/...",
-				module + "internal/probe/...",
-				module + "internal/app/...",
+				module + "internal/machine/probe/...",
+				module + "internal/machine/...",
 			},
 			Reason: "the plugin of kubectl runs on macOS and Windows too, and only reads Nodes",
 		},
@@ -275,41 +292,31 @@ func rules() []Rule {
 				"github.com/zclconf/go-cty/...",
 				"github.com/hashicorp/hcl/v2/hclsyntax/...",
 				"github.com/coreos/go-systemd/...",
-				module + "internal/probe/...",
+				module + "internal/machine/probe/...",
 				module + "internal/platform/...",
-				module + "internal/app/sites/importer",
-				module + "internal/kubelet/...",
-				module + "internal/world",
+				module + "internal/lab/sites/importer",
+				module + "internal/model/kubelet/...",
+				module + "internal/model/tape",
 				module + "schema/...",
 				module + "stages/...",
 			},
 			Direct: true,
 			Reason: "a command has only flags, one call, printing and an exit code; everything else belongs in " +
-				"internal/app or in a package below it",
+				"internal/machine or in a package below it",
 		},
 		{
-			Packages: []string{"internal/app/booting/..."},
-			Forbidden: []string{
-				module + "internal/app/looking/...",
-				module + "internal/app/planning/...",
-				module + "internal/app/fleets/...",
-				module + "internal/app/images/...",
-				module + "internal/app/sites/...",
-				module + "internal/app/bundle/...",
-				module + "internal/app/rehearsal/...",
-				module + "internal/app/repository/...",
-				module + "internal/app/userfile/...",
-				module + "internal/doctor/...",
-				module + "internal/insight/...",
-				module + "internal/app/lab/...",
-				module + "internal/printer/...",
+			Packages: []string{
+				"internal/machine/...", "internal/plan/...", "internal/platform/...", "internal/model/...",
+				"stages/...", "schema/...",
 			},
+			Except:    []string{"internal/machine/detector/hostile/..."},
+			Forbidden: []string{module + "internal/lab/..."},
 			Reason: "a boot contains nothing that only a person asks for: such code is more to read, to load and to " +
 				"go wrong before a kubelet starts",
 		},
 		{
 			Packages:  []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/probe/hardware/hwtree"},
+			Except:    []string{"internal/machine/probe/hardware/hwtree"},
 			Forbidden: []string{"text/template", "html/template"},
 			Direct:    true,
 			Reason: "templates of the standard library may call any method, so with them the program contains every " +

@@ -46,23 +46,23 @@ func TestRulesBite(t *testing.T) {
 	}{
 		{
 			"a decision dials through a library",
-			toy("~internal/boot: example.com/lib", "example.com/lib: net"),
+			toy("~internal/plan/evaluate: example.com/lib", "example.com/lib: net"),
 			"example.com/lib\n        → net",
 		},
 		{"a stage starts a program", toy("~stages/label: os/exec"), "stages/label must not reach os/exec"},
 		{
 			"a package below a pure one",
-			toy("~internal/node/taint: net/http"),
-			"internal/node/taint must not reach net/http",
+			toy("~internal/model/desired/taint: net/http"),
+			"internal/model/desired/taint must not reach net/http",
 		},
-		{"an evaluator dials", toy("~internal/lang/eval: net"), "internal/lang/eval must not reach net"},
-		{"live reaches net, which is what it is for", toy("~internal/probe: net os/exec"), ""},
+		{"an evaluator dials", toy("~internal/plan/eval: net"), "internal/plan/eval must not reach net"},
+		{"live reaches net, which is what it is for", toy("~internal/machine/probe: net os/exec"), ""},
 		{
 			"a recording's format by a library",
-			toy("~internal/world: github.com/x/y"),
-			"internal/world must not reach !std",
+			toy("~internal/model/tape: github.com/x/y"),
+			"internal/model/tape must not reach !std",
 		},
-		{"a recording's failures are codes", toy("~internal/world: ~internal/fault", "~internal/fault: embed"), ""},
+		{"a recording's failures are codes", toy("~internal/model/tape: ~internal/fault", "~internal/fault: embed"), ""},
 		{
 			"a recording's format by fault's library",
 			toy("~internal/fault: github.com/x/y"),
@@ -70,53 +70,53 @@ func TestRulesBite(t *testing.T) {
 		},
 		{
 			"a recording's format by a package of its own",
-			toy("~internal/world: ~internal/world/wire encoding/json", "~internal/world/wire: io"),
+			toy("~internal/model/tape: ~internal/model/tape/wire encoding/json", "~internal/model/tape/wire: io"),
 			"",
 		},
 		{
 			"explain imports probe",
-			toy("~internal/insight/explain: ~internal/probe", "~internal/probe:"),
-			"internal/insight/explain must not reach",
+			toy("~internal/lab/explain: ~internal/machine/probe", "~internal/machine/probe:"),
+			"internal/lab/explain must not reach",
 		},
 		{
 			"generation imports the kubelet package",
-			toy("~internal/commit/generation: ~internal/kubelet", "~internal/kubelet:"),
-			"internal/commit/generation must not reach",
+			toy("~internal/machine/generation: ~internal/model/kubelet", "~internal/model/kubelet:"),
+			"internal/machine/generation must not reach",
 		},
 		{
 			"activation imports hardware",
-			toy("~internal/commit/activation: ~internal/probe/hardware", "~internal/probe/hardware:"),
-			"internal/commit/activation must not import",
+			toy("~internal/machine/activation: ~internal/machine/probe/hardware", "~internal/machine/probe/hardware:"),
+			"internal/machine/activation must not import",
 		},
 		{
 			"activation reaches hardware through probe",
-			toy("~internal/commit/activation: ~internal/probe", "~internal/probe: ~internal/probe/hardware", "~internal/probe/hardware:"),
+			toy("~internal/machine/activation: ~internal/machine/probe", "~internal/machine/probe: ~internal/machine/probe/hardware", "~internal/machine/probe/hardware:"),
 			"",
 		},
-		{"app connects a command to systemd", toy("~internal/app: ~internal/platform/systemd", "~internal/platform/systemd:"), ""},
+		{"app connects a command to systemd", toy("~internal/machine: ~internal/platform/systemd", "~internal/platform/systemd:"), ""},
 		{
 			"app imports hardware",
-			toy("~internal/app: ~internal/probe/hardware", "~internal/probe/hardware:"),
-			"internal/app must not import",
+			toy("~internal/machine: ~internal/machine/probe/hardware", "~internal/machine/probe/hardware:"),
+			"internal/machine must not import",
 		},
 		{
 			"commit imports systemd",
-			toy("~internal/commit: ~internal/platform/systemd", "~internal/platform/systemd:"),
-			"internal/commit must not import",
+			toy("~internal/machine/commit: ~internal/platform/systemd", "~internal/platform/systemd:"),
+			"internal/machine/commit must not import",
 		},
 		{
 			"probe imports ghw",
-			toy("~internal/probe: github.com/jaypipes/ghw"),
-			"internal/probe must not import github.com/jaypipes/...",
+			toy("~internal/machine/probe: github.com/jaypipes/ghw"),
+			"internal/machine/probe must not import github.com/jaypipes/...",
 		},
 		{
 			"hardware starts a program itself",
-			toy("~internal/probe/hardware: os/exec"),
-			"internal/probe/hardware must not import os/exec",
+			toy("~internal/machine/probe/hardware: os/exec"),
+			"internal/machine/probe/hardware must not import os/exec",
 		},
 		{
 			"ghw could start one",
-			toy("~internal/probe/hardware: github.com/jaypipes/ghw", "github.com/jaypipes/ghw: os/exec"),
+			toy("~internal/machine/probe/hardware: github.com/jaypipes/ghw", "github.com/jaypipes/ghw: os/exec"),
 			"",
 		},
 		{
@@ -126,23 +126,23 @@ func TestRulesBite(t *testing.T) {
 		},
 		{
 			"gRPC in the host of detectors",
-			toy("~internal/detector: google.golang.org/grpc"),
-			"internal/detector must not import google.golang.org/grpc",
+			toy("~internal/machine/detector: google.golang.org/grpc"),
+			"internal/machine/detector must not import google.golang.org/grpc",
 		},
 		{
 			"gRPC to the container runtime",
 			toy(
-				"~cmd/prelet: ~internal/app",
-				"~internal/app: ~internal/probe",
-				"~internal/probe: ~internal/probe/cri",
-				"~internal/probe/cri: google.golang.org/grpc",
+				"~cmd/prelet: ~internal/machine",
+				"~internal/machine: ~internal/machine/probe",
+				"~internal/machine/probe: ~internal/machine/probe/cri",
+				"~internal/machine/probe/cri: google.golang.org/grpc",
 			),
 			"",
 		},
 		{
 			"templates of the standard library",
-			toy("~internal/printer: text/template"),
-			"internal/printer must not import text/template",
+			toy("~internal/lab/printer: text/template"),
+			"internal/lab/printer must not import text/template",
 		},
 		{"gRPC in the helper", toy("~cmd/prelet-detect: google.golang.org/grpc"), ""},
 		{
@@ -154,36 +154,36 @@ func TestRulesBite(t *testing.T) {
 		{
 			"the full clientset",
 			toy(
-				"~cmd/prelet: ~internal/app",
-				"~internal/app: ~internal/probe",
-				"~internal/probe: ~internal/probe/cluster",
-				"~internal/probe/cluster: k8s.io/client-go/kubernetes/typed/core/v1",
+				"~cmd/prelet: ~internal/machine",
+				"~internal/machine: ~internal/machine/probe",
+				"~internal/machine/probe: ~internal/machine/probe/cluster",
+				"~internal/machine/probe/cluster: k8s.io/client-go/kubernetes/typed/core/v1",
 			),
 			"k8s.io/client-go/kubernetes/...",
 		},
 		{
 			"client-go where it belongs",
 			toy(
-				"~cmd/prelet: ~internal/app",
-				"~internal/app: ~internal/probe",
-				"~internal/probe: ~internal/probe/cluster",
-				"~internal/probe/cluster: k8s.io/client-go/rest",
+				"~cmd/prelet: ~internal/machine",
+				"~internal/machine: ~internal/machine/probe",
+				"~internal/machine/probe: ~internal/machine/probe/cluster",
+				"~internal/machine/probe/cluster: k8s.io/client-go/rest",
 			),
 			"",
 		},
 		{
 			"client-go in another package",
-			toy("~internal/probe: k8s.io/client-go/rest"),
-			"internal/probe must not import k8s.io/client-go/rest/...",
+			toy("~internal/machine/probe: k8s.io/client-go/rest"),
+			"internal/machine/probe must not import k8s.io/client-go/rest/...",
 		},
 		{
 			"the kubelet's structs",
-			toy("~cmd/prelet: ~internal/app", "~internal/app: k8s.io/kubelet/config/v1beta1"),
+			toy("~cmd/prelet: ~internal/machine", "~internal/machine: k8s.io/kubelet/config/v1beta1"),
 			"cmd/prelet must not reach k8s.io/kubelet",
 		},
 		{"a stage reads a file", toy("~stages/label: os"), "stages/label must not import os"},
-		{"a file of the site is read", toy("~internal/lang: os"), ""},
-		{"a plan with a random number", toy("~internal/node: math/rand/v2"), "internal/node must not import math/rand/..."},
+		{"a file of the site is read", toy("~internal/plan/lang: os"), ""},
+		{"a plan with a random number", toy("~internal/model/desired: math/rand/v2"), "internal/model/desired must not import math/rand/..."},
 		{"a path of this system", toy("~schema: path/filepath"), "schema must not import path/filepath"},
 		{"a command starts a program", toy("~cmd/prelet: os/exec"), "cmd/prelet must not import os/exec"},
 	}
@@ -199,7 +199,7 @@ func TestRulesBite(t *testing.T) {
 }
 
 func TestPluginRulesBite(t *testing.T) {
-	g := toy("~plugins/sdk: ~internal/value", "~internal/value:")
+	g := toy("~plugins/sdk: ~internal/model/value", "~internal/model/value:")
 	one(t, pluginRules()[0].Check(g), "plugins/sdk must not reach")
 }
 
@@ -212,27 +212,27 @@ func TestOrderBites(t *testing.T) {
 		{
 			"down",
 			toy(
-				"~cmd/prelet: ~internal/boot",
-				"~internal/boot: ~stages",
+				"~cmd/prelet: ~internal/plan/evaluate",
+				"~internal/plan/evaluate: ~stages",
 				"~stages: ~schema",
-				"~schema: ~internal/value",
-				"~internal/value:",
+				"~schema: ~internal/model/value",
+				"~internal/model/value:",
 			),
 			"",
 		},
 		{
 			"up",
-			toy("~internal/node: ~internal/boot", "~internal/boot:"),
-			"internal/node imports internal/boot, which is in a higher group",
+			toy("~internal/model/desired: ~internal/plan/evaluate", "~internal/plan/evaluate:"),
+			"internal/model/desired imports internal/plan/evaluate, which is in a higher row",
 		},
 		{
-			"up from a package of a group",
-			toy("~internal/kubelet/rules: ~internal/node", "~internal/node:"),
-			"internal/kubelet/rules imports internal/node, which is in a higher group",
+			"up from a package of a row",
+			toy("~internal/model/kubelet/rules: ~internal/model/desired", "~internal/model/desired:"),
+			"internal/model/kubelet/rules imports internal/model/desired, which is in a higher row",
 		},
 		{
-			"within the group",
-			toy("~internal/detector: ~internal/detector/wire", "~internal/detector/wire:"),
+			"within the row",
+			toy("~internal/machine/detector: ~internal/machine/detector/wire", "~internal/machine/detector/wire:"),
 			"",
 		},
 		{
@@ -250,12 +250,12 @@ func TestOrderBites(t *testing.T) {
 			toy("~stages/builtin: ~stages/label ~stages/sysctl", "~stages/label:", "~stages/sysctl:"),
 			"",
 		},
-		{"without a place", toy("~internal/attic:"), "internal/attic is in no group"},
-		{"from apart", toy("~bench/floor: ~internal/demo", "~internal/demo: ~internal/probe", "~internal/probe:"), ""},
+		{"without a place", toy("~internal/attic:"), "internal/attic is in no row"},
+		{"from apart", toy("~bench/floor: ~internal/testing/demo", "~internal/testing/demo: ~internal/machine/probe", "~internal/machine/probe:"), ""},
 		{
 			"to apart",
-			toy("~internal/probe: ~internal/demo", "~internal/demo:"),
-			"internal/probe imports internal/demo, which is in no group",
+			toy("~internal/machine/probe: ~internal/testing/demo", "~internal/testing/demo:"),
+			"internal/machine/probe imports internal/testing/demo, which is in no row",
 		},
 	}
 	groups := readGroups(t, root(t))
@@ -274,7 +274,7 @@ func TestLibrariesBites(t *testing.T) {
 			}
 		}
 		return []string{
-			"~cmd/prelet: ~internal/probe", "~internal/probe:" + imports["cmd/prelet"],
+			"~cmd/prelet: ~internal/machine/probe", "~internal/machine/probe:" + imports["cmd/prelet"],
 			"~cmd/prelet-detect:" + imports["cmd/prelet-detect"],
 			"~cmd/kubectl-prelet:" + imports["cmd/kubectl-prelet"],
 		}

@@ -14,7 +14,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"

@@ -16,7 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -99,7 +99,7 @@ func TestEveryFunctionIsListed(t *testing.T) {
 
 // TestSlugVectors compares the examples of the reference with the vectors for other implementations.
 func TestSlugVectors(t *testing.T) {
-	b, err := os.ReadFile("../../internal/value/testdata/slug.json")
+	b, err := os.ReadFile("../../internal/model/value/testdata/slug.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestSlugVectors(t *testing.T) {
 	}
 }
 
-// TestMeta compares with what the loader accepts (internal/lang refuses the others by name).
+// TestMeta compares with what the loader accepts (internal/plan/lang refuses the others by name).
 func TestMeta(t *testing.T) {
 	want := map[string][]string{
 		"fetch-ca":     {"when", "timeout", "on_failure"},

@@ -14,9 +14,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/stages"
 )

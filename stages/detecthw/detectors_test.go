@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/stages"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/plugins/contract"
 )
 

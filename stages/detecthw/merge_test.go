@@ -3,7 +3,7 @@ package detecthw
 import (
 	"testing"
 
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/plugins/contract"
 )
 

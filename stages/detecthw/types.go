@@ -11,8 +11,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/value"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // shape is a type of the facts, and how it is in sites: the same names, pointers as nullable attributes.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/value"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // machine is one of everything that facts can hold, and of everything that they can lack.

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/quantity"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/stages"
 )
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/tape"
 )
 
 // nodeMemory is memory of one NUMA node: the reserved memory, or the memory that could be reserved.

@@ -9,10 +9,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet/rules"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/stages"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/quantity"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/schema"
 )
 

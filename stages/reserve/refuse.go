@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/stages"
 )
 

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/stages"
 )
 

@@ -3,8 +3,8 @@ package reserve
 import (
 	"slices"
 
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/stages"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/utils/cpuset"
 
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/model/tape"
 )
 
 // nodeCores are the cores of one NUMA node as their threads, by first thread.

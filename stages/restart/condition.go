@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet/condition"
-	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )

@@ -1,6 +1,6 @@
 // Package restart is the stage that decides, as data, what happens to the kubelet and to other units after a
 // commit. It is pure and reads only its block and the finished node. It must not start or restart anything:
-// internal/commit and internal/commit/activation do that.
+// internal/machine/commit and internal/machine/activation do that.
 package restart
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/annotation"
-	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet/annotation"
+	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/schema"
 )
 

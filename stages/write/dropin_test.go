@@ -3,7 +3,7 @@ package write
 import (
 	"testing"
 
-	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/model/desired"
 )
 
 // A setting that takes a field of the base away must not vanish from a drop-in: the base's value would stay.

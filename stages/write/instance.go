@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/schema"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet"
 )
 
 // The words behind those of the flags file are all read, but for the one that a flag at its end takes. A word whose

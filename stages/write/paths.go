@@ -10,8 +10,8 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/prelet/prelet/internal/lazy"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // pathsText is docs/reference/paths.md. Its tables are the places that are refused.

@@ -5,7 +5,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/prelet/prelet/internal/detector/hostile"
+	"github.com/prelet/prelet/internal/machine/detector/hostile"
 )
 
 // detector installs a hostile one, and the lock that it would have.

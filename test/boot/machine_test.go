@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/testing/demo"
 	"github.com/prelet/prelet/test/matrix"
 	"github.com/prelet/prelet/test/nspawn"
 )

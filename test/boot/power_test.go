@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/testing/demo"
 	"github.com/prelet/prelet/test/nspawn"
 )
 

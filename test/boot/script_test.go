@@ -21,10 +21,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/demo/nodestatus"
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
-	"github.com/prelet/prelet/internal/sample"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/demo/nodestatus"
+	"github.com/prelet/prelet/internal/testing/sample"
 	"github.com/prelet/prelet/test/nspawn"
 )
 

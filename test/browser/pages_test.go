@@ -14,14 +14,14 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/insight/compare"
-	"github.com/prelet/prelet/internal/insight/fleet"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/printer"
-	"github.com/prelet/prelet/internal/value"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/lab/compare"
+	"github.com/prelet/prelet/internal/lab/fleet"
+	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
 // hostile is a text as a recording could have it: an element, a quote, and a character that turns the direction.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/detector/hostile"
+	"github.com/prelet/prelet/internal/machine/detector/hostile"
 )
 
 // the exit status of a required detector that failed.
@@ -68,7 +68,7 @@ func (m *machine) good() {
 }
 
 // hostile has the ways to fail that use up something of the machine, or reach the journal; TestHostile of
-// internal/detector has all others. Each is degraded, or 31 if required, with the reason; in time; and nothing is left.
+// internal/machine/detector has all others. Each is degraded, or 31 if required, with the reason; in time; and nothing is left.
 func (m *machine) hostile() {
 	const timeout = 3 * time.Second
 	for _, row := range []struct {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/detector/hostile"
+	"github.com/prelet/prelet/internal/machine/detector/hostile"
 	"github.com/prelet/prelet/test/nspawn"
 )
 

@@ -17,15 +17,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/fleets"
-	"github.com/prelet/prelet/internal/app/lab"
-	"github.com/prelet/prelet/internal/app/planning"
-	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab"
+	"github.com/prelet/prelet/internal/lab/fleets"
+	"github.com/prelet/prelet/internal/lab/planning"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet/known"
+	"github.com/prelet/prelet/internal/model/kubelet/rules"
+	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
 func main() {

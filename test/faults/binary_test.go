@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
 )
 
 // preletOnce builds the real binary once for all tests.

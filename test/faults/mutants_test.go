@@ -30,13 +30,13 @@ const (
 )
 
 const (
-	inDisk     = "internal/commit/generation/disk.go"
-	inTxn      = "internal/commit/generation/txn.go"
-	inPublish  = "internal/commit/generation/publish.go"
-	inRecovery = "internal/commit/generation/recover.go"
-	inRound    = "internal/commit/generation/round.go"
-	inVerdict  = "internal/commit/generation/verdict.go"
-	inTable    = "internal/commit/activation/table.go"
+	inDisk     = "internal/machine/generation/disk.go"
+	inTxn      = "internal/machine/generation/txn.go"
+	inPublish  = "internal/machine/generation/publish.go"
+	inRecovery = "internal/machine/generation/recover.go"
+	inRound    = "internal/machine/generation/round.go"
+	inVerdict  = "internal/machine/generation/verdict.go"
+	inTable    = "internal/machine/activation/table.go"
 )
 
 var mutants = []mutant{

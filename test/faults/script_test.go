@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/scripttest"
+	"github.com/prelet/prelet/internal/testing/scripttest"
 )
 
 // TestRows runs the scripts of testdata/rows.txtar: each is a row of the matrix of disk faults, with the real binary on

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/test/faults/scenario"
 )
 

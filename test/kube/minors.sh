@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=$(realpath -m "${1:?the folder that keeps what was built}")
 minors=${2:-6}
-tables=$here/../../internal/kubelet/known/tables.txt
+tables=$here/../../internal/model/kubelet/known/tables.txt
 modules=$(mktemp -d)
 trap 'rm -rf "$modules"' EXIT
 

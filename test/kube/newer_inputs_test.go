@@ -214,7 +214,7 @@ func (g *newerInputs) placeOf(item string) string {
 	return item
 }
 
-// tables are those of internal/kubelet/known: what each version has, by kind and name.
+// tables are those of internal/model/kubelet/known: what each version has, by kind and name.
 type tables map[string]map[string]history
 
 type history []historyState
@@ -237,7 +237,7 @@ func (h history) at(minor int) (text string) {
 
 func readTables(t *testing.T) tables {
 	t.Helper()
-	text, err := os.ReadFile("../../internal/kubelet/known/tables.txt")
+	text, err := os.ReadFile("../../internal/model/kubelet/known/tables.txt")
 	must(t, err)
 	out := tables{"gate": {}, "flag": {}, "field": {}, "read": {}}
 	for line := range strings.Lines(string(text)) {

@@ -31,7 +31,7 @@ type refusal struct {
 // each rule that can be run here. The file is with the rules, which are tested with it without a kubelet as well.
 func refusals(t *testing.T) (list []refusal) {
 	t.Helper()
-	text, err := os.ReadFile("../../internal/kubelet/rules/testdata/refusals.yaml")
+	text, err := os.ReadFile("../../internal/model/kubelet/rules/testdata/refusals.yaml")
 	must(t, err)
 	online, err := os.ReadFile("/proc/cpuinfo")
 	must(t, err)

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/machine/report"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/testing/demo"
 )
 
 // enrollServer gives the token of the cluster to the first request for it.

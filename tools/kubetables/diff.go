@@ -28,7 +28,7 @@ var judged = []string{
 	"pkg/kubelet/apis/config/validation",
 }
 
-// rule is a rule of internal/kubelet/rules/rules.txt.
+// rule is a rule of internal/model/kubelet/rules/rules.txt.
 type rule struct {
 	id     string
 	names  string // its lines that may name flags, fields and gates

@@ -140,7 +140,7 @@ func TestDeclaredSince(t *testing.T) {
 	}
 }
 
-const tableFile = "../../internal/kubelet/known/tables.txt"
+const tableFile = "../../internal/model/kubelet/known/tables.txt"
 
 // readTable returns the table of this repository and its text.
 func readTable(t *testing.T) (*table, string) {

@@ -1,4 +1,4 @@
-// Command kubetables generates internal/kubelet/known/tables.txt: the kubelet's flags, configuration fields and
+// Command kubetables generates internal/model/kubelet/known/tables.txt: the kubelet's flags, configuration fields and
 // feature gates of each minor version. It checks the types of the source of Kubernetes' modules, which the go command
 // downloads and verifies. It must not import them, so that neither prelet nor its other tools depend on Kubernetes.
 //

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/probe/hardware"
+	"github.com/prelet/prelet/internal/machine/probe/hardware"
 )
 
 // Each description becomes a tree that prelet reads facts from, also when it is built again over an old one.

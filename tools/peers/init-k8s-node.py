@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The script from which prelet grew, written again from its description (docs/image-builders/kubeadm.md and
-internal/app/sites/importer/script_test.go), for `make bench-peers`. The original was never published.
+internal/lab/sites/importer/script_test.go), for `make bench-peers`. The original was never published.
 
 It does the work of the original with Python's standard library and PyYAML: CA and configuration from the cluster, the
 GPU from nvidia-smi, network cards from lspci, then the four files. It keeps the original's order and its faults that

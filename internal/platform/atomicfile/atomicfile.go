@@ -1,7 +1,7 @@
 // Package atomicfile replaces a file atomically: a reader sees either the old or the new content. File, With and Edit
 // write a temporary file in the same folder and rename it. The package must not be used for data that has to survive a
 // power cut: it makes nothing durable, and afterwards the file may be the old one or empty.
-// internal/commit/generation does that.
+// internal/machine/generation does that.
 package atomicfile
 
 import (

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/prelet/prelet/internal/nearest"
+	"github.com/prelet/prelet/internal/model/nearest"
 )
 
 // SuggestBeside returns what was probably meant by a path that does not exist, to follow a message about it: the name

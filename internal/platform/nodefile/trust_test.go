@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/scripttest"
+	"github.com/prelet/prelet/internal/testing/scripttest"
 )
 
 const stranger = 1000

@@ -11,7 +11,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/prelet/prelet/internal/filekind"
+	"github.com/prelet/prelet/internal/model/filekind"
 )
 
 // Verify returns an error unless one of keys has signed text. keys has a public key of OpenSSH on each line; empty

@@ -1,7 +1,7 @@
 package systemd_test
 
 import (
-	"github.com/prelet/prelet/internal/commit/activation"
+	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/value"
 )
 
 // CredentialFault returns the fault of a credential that could not be read. Its code is Absent, Denied,

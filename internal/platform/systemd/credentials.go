@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/value"
 )
 
 // CredentialLimit is the largest credential that is read, in bytes. It is systemd's limit for all credentials of a

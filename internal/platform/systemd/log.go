@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // Limits of a unit's log. The newest lines and bytes count.

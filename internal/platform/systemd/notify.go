@@ -8,7 +8,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // notifyTimeout is how long a message waits for a service manager whose queue of messages is full.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/journal"
 
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 func env(pairs ...string) func(string) string {

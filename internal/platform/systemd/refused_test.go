@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 

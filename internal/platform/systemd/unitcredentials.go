@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
-	"github.com/prelet/prelet/internal/value"
 )
 
 // ErrEncrypted is wrapped if a unit has a credential that only systemd can decrypt, and no running unit has it.

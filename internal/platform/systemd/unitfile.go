@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/unitfile"
-	"github.com/prelet/prelet/internal/quantity"
 )
 
 // UnitFile is a unit as its files below a root declare it, without a running systemd.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
-	"github.com/prelet/prelet/internal/scripttest"
+	"github.com/prelet/prelet/internal/testing/scripttest"
 )
 
 // TestUnitFileDropIns runs the scripts of testdata/dropins.txtar, each on a folder of its own.

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/generation"
 )
 
 // Canaries are in each secret of earlier generations and of the killed one.

@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prelet/prelet/internal/commit/activation"
-	"github.com/prelet/prelet/internal/commit/generation"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/test/faults/scenario"
 )
 

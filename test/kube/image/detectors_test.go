@@ -32,7 +32,7 @@ func TestHostile(t *testing.T) {
 	needImage(t)
 	program := filepath.Join(t.TempDir(), "hostile")
 	build := exec.Command("go", "test", "-c", "-vet=off", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w",
-		"-o", program, "./internal/detector/hostile")
+		"-o", program, "./internal/machine/detector/hostile")
 	build.Dir = "../../.."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+architecture())
 	if out, err := build.CombinedOutput(); err != nil {

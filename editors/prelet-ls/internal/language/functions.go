@@ -10,8 +10,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/lang/eval"
+	"github.com/prelet/prelet/internal/plan/eval"
+	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
 )
 

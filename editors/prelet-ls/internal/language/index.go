@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/lang"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
 )
 

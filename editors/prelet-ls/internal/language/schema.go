@@ -12,8 +12,8 @@ import (
 	hclschema "github.com/hashicorp/hcl-lang/schema"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/app/repository"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab/repository"
+	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 	"github.com/prelet/prelet/stages/builtin"

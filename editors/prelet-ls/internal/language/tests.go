@@ -3,7 +3,7 @@ package language
 import (
 	hclschema "github.com/hashicorp/hcl-lang/schema"
 
-	"github.com/prelet/prelet/internal/insight/testfile"
+	"github.com/prelet/prelet/internal/lab/testfile"
 )
 
 // testFile returns the schema of a *.prelettest.hcl file.

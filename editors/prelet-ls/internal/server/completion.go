@@ -9,7 +9,7 @@ import (
 
 	hcllang "github.com/hashicorp/hcl-lang/lang"
 
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/app/repository"
-	"github.com/prelet/prelet/internal/insight/testfile"
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lab/repository"
+	"github.com/prelet/prelet/internal/lab/testfile"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // codePages is where each code of a diagnostic is explained.

@@ -14,7 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
 )
 

@@ -8,7 +8,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // overlay is the files of this machine, with the texts of open documents instead of the saved ones.

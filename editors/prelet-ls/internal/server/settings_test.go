@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/canary"
+	"github.com/prelet/prelet/internal/testing/canary"
 )
 
 // editor keeps what a server has shown.

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
-	"github.com/prelet/prelet/internal/app/repository"
-	"github.com/prelet/prelet/internal/lang"
+	"github.com/prelet/prelet/internal/lab/repository"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // site is a site as an editor sees it: files with errors included, and its tests.

@@ -7,13 +7,13 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/app/lab"
-	"github.com/prelet/prelet/internal/app/repository"
-	"github.com/prelet/prelet/internal/app/sites"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/lab"
+	"github.com/prelet/prelet/internal/lab/repository"
+	"github.com/prelet/prelet/internal/lab/sites"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/value"
 )
 
 // Request is the validation of one site.

@@ -1,0 +1,150 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/prelet/prelet/internal/lab/userfile"
+	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/value"
+)
+
+// IsNamed reports whether a path names a bundle, as prelet bundle requires it.
+func IsNamed(path string) bool { return strings.HasSuffix(path, suffix) }
+
+// maxExpanded limits the expanded size of a bundle, in bytes: a bundle may come from anyone.
+const maxExpanded = 8 * world.MaxRecording
+
+// readFile returns a file of a bundle, if it has at most limit bytes.
+func readFile(path, name string, limit int64) ([]byte, error) {
+	f, err := userfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	zip, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("not a bundle: %w", err)
+	}
+
+	expanded := &io.LimitedReader{R: zip, N: maxExpanded}
+	archive := tar.NewReader(expanded)
+	for {
+		header, err := archive.Next()
+		switch {
+		case err != nil && expanded.N == 0:
+			return nil, fmt.Errorf("it expands to more than %d bytes, and %s is behind that", int64(maxExpanded), name)
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("%s: %w", name, errNotBundled)
+		case err != nil:
+			return nil, fmt.Errorf("not a bundle: %w", err)
+		case header.Name != folder+name:
+			continue
+		}
+
+		if header.Size > limit {
+			return nil, fmt.Errorf("%s has %d bytes; at most %d are read", name, header.Size, limit)
+		}
+
+		return io.ReadAll(archive)
+	}
+}
+
+// errNotBundled is the error of a file that a bundle does not have.
+var errNotBundled = errors.New("the bundle does not contain it; missing.txt in it has the reason")
+
+// ReadStatus returns the status in a bundle.
+func ReadStatus(path string) (*report.Status, error) {
+	text, err := readFile(path, report.StatusFile, report.StatusLimit)
+	if err != nil {
+		return nil, err
+	}
+	s, err := report.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; the plan is not affected", report.StatusFile, err)
+	}
+
+	return s, nil
+}
+
+// ReadRecording returns the recording in a bundle, or in a file of its own.
+func ReadRecording(path string) (*world.Recording, error) {
+	if !IsNamed(path) {
+		f, err := userfile.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+
+		text, err := world.Decompress(f)
+		if err != nil {
+			return nil, err
+		}
+
+		return decodeEdited(text)
+	}
+
+	text, err := readFile(path, RecordingName, world.MaxRecording)
+	if err != nil {
+		return nil, err
+	}
+
+	return world.Decode(bytes.NewReader(text))
+}
+
+// decodeEdited decodes a recording that a person may have edited. It also refuses misspelt facts, and facts of a wrong
+// type, with their places.
+func decodeEdited(text []byte) (*world.Recording, error) {
+	out, err := world.DecodeText(text)
+	switch isBounded := world.RecordingBounds.Check(text) == nil; {
+	case err == nil:
+		err = checkFacts(out, text)
+	case isBounded && !errors.Is(err, world.ErrNewer) && !errors.Is(err, world.ErrNoFormat):
+		if at := value.CheckStrict(text, 0, reflect.TypeFor[world.Document]()); at != nil {
+			err = fmt.Errorf("not a recording: %w", at)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	return out, nil
+}
+
+// checkFacts returns the place of a mistake in the facts of a recording.
+func checkFacts(r *world.Recording, text []byte) error {
+	for _, e := range r.Entries {
+		if e.Kind != world.Hardware.Kind || e.Answer.Fault != nil {
+			continue
+		}
+		fast := json.NewDecoder(bytes.NewReader(e.Answer.Value))
+		fast.DisallowUnknownFields()
+		if fast.Decode(new(world.Facts)) == nil {
+			continue
+		}
+
+		var d world.Document
+		if err := json.Unmarshal(text, &d); err != nil {
+			return err
+		}
+		for _, a := range d.Answers {
+			if a.Kind != e.Kind || a.Answer.Value == nil {
+				continue
+			}
+			err := value.CheckStrict(text, bytes.Index(text, a.Answer.Value), reflect.TypeFor[world.Facts]())
+			if err != nil {
+				return err
+			}
+		}
+	}
+
+	return nil
+}

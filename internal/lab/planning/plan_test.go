@@ -1,0 +1,94 @@
+package planning
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/lab"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/plan/lang"
+)
+
+// TestUnitFlagsOfPlan: a plan checks the environment files of the kubelet's unit for the installed kubelet, as they will
+// be with the files of the site, and not those of this machine for a recorded one.
+func TestUnitFlagsOfPlan(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"/etc/systemd/system/kubelet.service": "[Service]\nEnvironmentFile=/etc/kubelet.d/*.env\n" +
+			"EnvironmentFile=/etc/default/%N\nExecStart=/usr/bin/kubelet $A $B $C --hostname-override %H --node-labels=a=%H\n",
+		"/etc/default/kubelet": "C=--dynamic-config-dir=x\n",
+		"/etc/kubelet.d/a.env": "A=--network-plugin=cni\n",
+		"/etc/kubelet.d/b.env": "B=--container-runtime=remote\n",
+	} {
+		file = filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	removed := boot.FileChange{File: node.File{Path: "/etc/kubelet.d/b.env"}, Action: "delete"}
+	fixed := node.File{Path: "/etc/kubelet.d/a.env", Kind: node.Regular, Text: value.PlainText("A=--v=2\n")}
+	for name, c := range map[string]struct {
+		where   lab.Request
+		version string
+		plan    boot.Plan
+		want    string // the flags that are named
+	}{
+		"the installed kubelet": {lab.Request{Where: app.Where{Root: root}}, "v1.36.0", boot.Plan{}, "network-plugin container-runtime dynamic-config-dir"},
+		"an older one":          {lab.Request{Where: app.Where{Root: root}}, "v1.22.0", boot.Plan{}, ""},
+		"a named one":           {lab.Request{Where: app.Where{Root: root}, KubeletVersion: "1.22"}, "v1.36.0", boot.Plan{}, ""},
+		"planned":               {lab.Request{Where: app.Where{Root: root}}, "v1.36.0", boot.Plan{Node: node.Node{Files: []node.File{fixed}}}, "container-runtime dynamic-config-dir"},
+		"removed":               {lab.Request{Where: app.Where{Root: root}}, "v1.36.0", boot.Plan{Changes: []boot.FileChange{removed}}, "network-plugin dynamic-config-dir"},
+		"a recording":           {lab.Request{Where: app.Where{Root: root}, From: "a.prelet"}, "v1.36.0", boot.Plan{}, ""},
+	} {
+		c.plan.Kubelet.Version = &c.version
+		AddUnitFlags(&c.plan, c.where, &lang.Site{}, cmp.Or(c.where.KubeletVersion, c.version))
+		var got []string
+		for _, d := range c.plan.Diagnostics {
+			got = append(got, d.Summary)
+		}
+		for _, flag := range []string{"network-plugin", "container-runtime", "dynamic-config-dir", "node-labels", "hostname-override"} {
+			isNamed := strings.Contains(strings.Join(got, " "), "not start with --"+flag)
+			if isNamed != strings.Contains(c.want, flag) {
+				t.Errorf("%s: got %q; want --%s named: %t", name, got, flag, !isNamed)
+			}
+		}
+	}
+}
+
+// TestUnitFlagsOverWarning: the unit's own words make an error of a warning that a plan has, because it did not read all
+// environment files. The place in the site stays.
+func TestUnitFlagsOverWarning(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "etc/systemd/system")
+	text := "[Service]\nEnvironment=A=--network-plugin=cni\nEnvironmentFile=-/etc/vendor.env\nExecStart=/usr/bin/kubelet $A\n"
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "kubelet.service"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	const summary = "The kubelet would not start with --network-plugin"
+	at := &hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 7}}
+	version := "v1.36.0"
+	p := boot.Plan{Diagnostics: hcl.Diagnostics{{Severity: hcl.DiagWarning, Summary: summary, Subject: at}}}
+	p.Kubelet.Version = &version
+	AddUnitFlags(&p, lab.Request{Where: app.Where{Root: root}}, &lang.Site{}, version)
+
+	if len(p.Diagnostics) != 1 || p.Diagnostics[0].Severity != hcl.DiagError || p.Diagnostics[0].Summary != summary ||
+		p.Diagnostics[0].Subject != at {
+		t.Errorf("got %v; want one error %q at %v", p.Diagnostics, summary, at)
+	}
+}

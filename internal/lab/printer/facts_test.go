@@ -1,0 +1,92 @@
+package printer
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/model/tape"
+)
+
+// TestFacts compares texts of facts with testdata/facts.txtar.
+func TestFacts(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/facts.txtar")
+	if err != nil || len(archive.Files) < 14 {
+		t.Fatalf("testdata/facts.txtar: got %d files and %v, want at least 14", len(archive.Files), err)
+	}
+	for i := 0; i < len(archive.Files); i += 2 {
+		var f world.Facts
+		if err := json.Unmarshal(archive.Files[i].Data, &f); err != nil {
+			t.Fatal(err)
+		}
+		want, write, width := archive.Files[i+1], FactsText, 80
+		if strings.HasSuffix(want.Name, ".topology") {
+			write, width = TopologyText, 60
+		}
+		var got bytes.Buffer
+		err := write(&got, f, Style{Width: width})
+		if d := cmp.Diff(string(want.Data), got.String()); err != nil || d != "" {
+			t.Errorf("%s: got %v, and (-want +got)\n%s", want.Name, err, d)
+		}
+	}
+}
+
+// Whatever a machine has, nothing is wider than the screen.
+func TestFactsFitTheScreen(t *testing.T) {
+	long := strings.Repeat("very long ", 20)
+	f := world.Facts{
+		Product: world.Product{Name: &long},
+		OS:      world.OS{Name: &long},
+		CPU:     world.CPU{Model: &long, Offline: []int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23}},
+	}
+	n, kind, state := 127, "down", "init"
+	for range 5 {
+		f.NICs = append(
+			f.NICs,
+			world.NIC{
+				Address:   &kind,
+				Interface: &kind,
+				Model:     &long,
+				Device:    &kind,
+				Driver:    &kind,
+				Link:      &kind,
+				NUMA:      &n,
+				SRIOV: world.SRIOV{
+					TotalVFs: &n,
+					NumVFs:   &n,
+				},
+				InfiniBand: []world.InfiniBandPort{
+					{Device: &kind, Port: &n, State: &state},
+					{Device: &kind, Port: &n, State: &state},
+				},
+			},
+		)
+	}
+	f.Unknown = append(
+		f.Unknown,
+		world.UnknownFact{
+			Fact: "cpu.cores[0].cpus and more of that",
+			Why:  "there is no /sys/devices/system/cpu/cpu0/topology/core_cpus_list",
+		},
+	)
+	for range 3 {
+		f.Unknown = append(
+			f.Unknown,
+			world.UnknownFact{Fact: "nics[x].y" + kind, Why: long},
+			world.UnknownFact{Fact: "os." + kind, Why: "gone"},
+		)
+	}
+	var b bytes.Buffer
+	if err := FactsText(&b, f, Style{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	for l := range strings.Lines(b.String()) {
+		if columns(strings.TrimSuffix(l, "\n")) > 80 {
+			t.Errorf("got %q, want at most 80 columns", l)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package printer
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/value"
+)
+
+// TestScreen lets nothing act on the terminal but its own colours, also where a character comes in two parts.
+func TestScreen(t *testing.T) {
+	var b bytes.Buffer
+	r := value.NewRedactor()
+	r.Add([]byte("CANARY with blanks"))
+	screen := NewScreen(&b, r)
+	s := Style{Colour: true, Width: 20, screen: screen}
+
+	for _, text := range []string{s.red("red"), " \x1b[31mforged\x1b[0m", " \xe2\x80", "\xae", " gr\xc3", "\xbcn", " CANARY with blanks", " \xc3"} {
+		if _, err := screen.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := screen.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := "\x1b[31mred\x1b[0m " + `\x1b[31mforged\x1b[0m \u202e grün (sensitive) \xc3`
+	if b.String() != want {
+		t.Errorf("got  %q\nwant %q", b.String(), want)
+	}
+}
+
+// TestScreenDisarmsCommands: the runner of a workflow takes no text of a recording or a site as a command.
+func TestScreenDisarmsCommands(t *testing.T) {
+	for name, c := range map[string]struct {
+		writes []string
+		want   string
+	}{
+		"a command":           {[]string{"a\n::stop-commands::x\n"}, "a\n:\\u003astop-commands::x\n"},
+		"after blanks":        {[]string{"\t  ::add-mask::x"}, "\t  :\\u003aadd-mask::x"},
+		"over several writes": {[]string{"a\n", ":", ":error", "::x"}, "a\n:\\u003aerror::x"},
+		"in the older form":   {[]string{"x ##[add-mask]y", " #", "#[z]"}, "x ##\\u005badd-mask]y ##\\u005bz]"},
+		"not at the begin":    {[]string{"a ::error::x\nfe80::1 [::1]:6443\n"}, "a ::error::x\nfe80::1 [::1]:6443\n"},
+	} {
+		var b strings.Builder
+		s := NewScreen(&b, value.NewRedactor())
+		for _, text := range c.writes {
+			if _, err := s.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := b.String(); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestSecretsAreRedactedBeforeLayout breaks lines in the middle of a secret, and cuts it.
+func TestSecretsAreRedactedBeforeLayout(t *testing.T) {
+	const secret = "CANARY-one two-CANARY three-CANARY-four five-CANARY-six"
+	r := value.NewRedactor()
+	r.Add([]byte(secret))
+	for width := 12; width < 90; width += 3 {
+		var b bytes.Buffer
+		s := Style{Width: width, screen: NewScreen(&b, r)}
+		d := origin.Error(
+			fault.Sensitive,
+			hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: 1, Column: 1}, End: hcl.Pos{Line: 1, Column: 2, Byte: 1}},
+			"It is "+secret,
+			"The value "+secret+" is wrong.",
+		)
+		if err := Diagnostics(
+			s.screen,
+			map[string][]byte{"a.hcl": []byte("x = \"" + secret + "\"")},
+			hcl.Diagnostics{d},
+			s,
+		); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(s.screen, strings.Join(s.table([][]string{{"name", secret}}, width, nil), "\n"))
+		fmt.Fprintln(s.screen, s.formatBrief(secret, width))
+		if strings.Contains(b.String(), "CANARY") {
+			t.Errorf("width %d: got a part of the secret:\n%s", width, b.String())
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package sites
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lab"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/value"
+)
+
+func newTestEnv() *app.Env {
+	return &app.Env{
+		Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor(),
+		Say: func(string) {},
+	}
+}
+
+// writeTestFile writes a file into a new folder and returns its path.
+func writeTestFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestValidateStrict(t *testing.T) {
+	const (
+		good    = "stage \"detect-hw\" \"x\" {}\n"
+		warning = "stage \"write\" \"x\" {\n" +
+			"  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
+			"  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
+			"KubeletConfiguration\\n\"\n" +
+			"  }\n  kubelet_flags {\n    base  = \"\"\n    flags = { container-runtime = \"remote\" }\n  }\n}\n"
+		wrong = "stage \"lable\" \"x\" {}\n"
+	)
+	for _, c := range []struct {
+		name, site string
+		strict     bool
+		valid      bool
+		strictErr  bool
+		hasErrors  bool
+	}{
+		{"good", good, false, true, false, false},
+		{"good, strict", good, true, true, false, false},
+		{"warning", warning, false, true, false, false},
+		{"warning, strict", warning, true, false, true, false},
+		{"error", wrong, false, false, false, true},
+		{"error, strict", wrong, true, false, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}, Strict: c.strict}
+			got, err := Validate(newTestEnv(), o)
+			if err != nil {
+				t.Fatalf("Validate: %v, want no error", err)
+			}
+			if got.IsValid() != c.valid || (got.StrictErr != nil) != c.strictErr ||
+				got.Diagnostics.HasErrors() != c.hasErrors {
+				t.Errorf("valid %v, strict error %v, errors %v; want %v, %v, %v\n%v", got.IsValid(), got.StrictErr,
+					got.Diagnostics.HasErrors(), c.valid, c.strictErr, c.hasErrors, got.Diagnostics)
+			}
+			if c.strictErr && fault.CodeOf(got.StrictErr) != fault.Evaluation {
+				t.Errorf("strict error has code %q, want %q", fault.CodeOf(got.StrictErr), fault.Evaluation)
+			}
+		})
+	}
+}
+
+func TestHasWarnings(t *testing.T) {
+	warning := origin.Warning(fault.Drift, hcl.Range{}, "changed", "x")
+	note := origin.Note(fault.Drift, hcl.Range{}, "by the way", "x")
+	wrong := origin.Error(fault.Syntax, hcl.Range{}, "wrong", "x")
+
+	for _, c := range []struct {
+		name  string
+		diags hcl.Diagnostics
+		want  bool
+	}{
+		{"nothing", nil, false},
+		{"an error", hcl.Diagnostics{wrong}, false},
+		{"a note", hcl.Diagnostics{note}, false},
+		{"a warning after both", hcl.Diagnostics{wrong, note, warning}, true},
+	} {
+		if got := hasWarnings(c.diags); got != c.want {
+			t.Errorf("hasWarnings with %s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestValidateSaysWhatEachPlanRefuses holds that validate refuses what no machine and no cluster can make right, with
+// the exit status of a plan.
+func TestValidateSaysWhatEachPlanRefuses(t *testing.T) {
+	const (
+		trust = "cluster {\n  servers = [\"10.0.0.1:6443\"]\n  token   = credential(\"t\")\n  ca_file = " +
+			"\"/ca.crt\"\n}\n"
+		fetch = "stage \"fetch-ca\" \"c\" {}\nstage \"fetch-config\" \"k\" { config_map = " +
+			"\"kube-system/kubelet-config\" }\n"
+		write = "stage \"write\" \"kubelet\" {}\n"
+		alone = "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { " +
+			"when = false }\n" +
+			"  kubelet_config { base = \"maxPods: 10\" }\n}\n"
+	)
+	for _, c := range []struct {
+		name, site string
+		want       fault.Code
+		severity   hcl.DiagnosticSeverity
+	}{
+		{"no cluster block for a CA", fetch + write, fault.MissingArgument, hcl.DiagError},
+		{"no cluster block for a ConfigMap", fetch[strings.Index(fetch, "\n")+1:] + alone, fault.MissingArgument, hcl.DiagError},
+		{"no facts to reserve from", trust + fetch + write + "stage \"reserve\" \"r\" { policy = \"gke\" }\n", fault.MissingArgument, hcl.DiagError},
+		{"ca_file", strings.Replace(trust, "/ca", "ca", 1) + fetch + write, fault.WrongType, hcl.DiagError},
+		{"discovery_file", strings.Replace(trust, "ca_file = \"/ca.crt", "discovery_file = \"https://", 1) + fetch + write, fault.WrongType, hcl.DiagError},
+		{"no token, where a node joins", strings.Replace(trust, "  token   = credential(\"t\")\n", "", 1) + fetch + write, fault.MissingArgument, hcl.DiagWarning},
+		{"a base of the site", alone, fault.ConfigInvalid, hcl.DiagError},
+		{"whole", trust + fetch + write, "", 0},
+	} {
+		o := ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}}
+		got, err := Validate(newTestEnv(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := ""
+		for _, d := range got.Diagnostics {
+			found += string(origin.CodeOf(d)) + ": " + d.Error() + "\n"
+		}
+		matches := len(got.Diagnostics) > 0 && slices.ContainsFunc(got.Diagnostics, func(d *hcl.Diagnostic) bool {
+			return origin.CodeOf(d) == c.want && d.Severity == c.severity
+		})
+		if matches != (c.want != "") || got.IsValid() != (c.severity != hcl.DiagError) {
+			t.Errorf("%s: got %q; want code %q with severity %d", c.name, found, c.want, c.severity)
+		}
+	}
+}
+
+// TestValidateWithoutBase holds that validate names the fields that it cannot check without the base, and that --objects
+// decides them.
+func TestValidateWithoutBase(t *testing.T) {
+	const site = `cluster {
+  servers        = ["192.0.2.1:6443"]
+  ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
+}
+stage "fetch-config" "base" {
+  config_map = "kube-system/kubelet-config"
+}
+stage "write" "x" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    base = stage.fetch-config.base.data.kubelet
+    patch = {
+      %s
+    }
+  }
+}
+`
+	const (
+		soft     = `evictionSoft = { "memory.available" = "1Gi" }`
+		enforced = `enforceNodeAllocatable = ["pods", "system-reserved"]`
+		static   = `cpuManagerPolicy = "static"`
+		none     = "\n    maxPods: 100\n"
+	)
+	for _, c := range []struct {
+		name, settings string
+		base           string // of the folder for --objects; "": no folder
+		note, fails    string
+	}{
+		{"soft", soft, "", "evictionSoft.memory.available", ""},
+		{"soft with base", soft, "\n    evictionSoftGracePeriod: {memory.available: 1m}\n", "", ""},
+		{"soft refused", soft, none, "", "evictionSoft.memory.available"},
+		{"enforced", enforced, "", "enforceNodeAllocatable.1", ""},
+		{"enforced with base", enforced, "\n    systemReservedCgroup: /system.slice\n    systemReserved: {cpu: 500m}\n", "", ""},
+		{"enforced refused", enforced, none, "", "enforceNodeAllocatable.1"},
+		{"static", static, "", "cpuManagerPolicy", ""},
+		{"static with base", static, "\n    kubeReserved: {cpu: 500m}\n", "", ""},
+		{"static refused", static, none, "", "cpuManagerPolicy"},
+		{"independent", "maxPods = 20", "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := ValidateOptions{Strict: true}
+			o.Config = []string{writeTestFile(t, "site.hcl", fmt.Sprintf(site, c.settings))}
+			if c.base != "" {
+				o.Objects = t.TempDir()
+				writeBase(t, o.Objects, c.base)
+			}
+			got, err := Validate(newTestEnv(), o)
+			if err != nil {
+				t.Fatalf("Validate: got %v, want no error", err)
+			}
+
+			var notes, errors []string
+			for _, d := range got.Diagnostics {
+				switch {
+				case d.Severity == hcl.DiagError:
+					errors = append(errors, d.Summary+": "+d.Detail)
+				case strings.Contains(d.Detail, "--objects DIR"):
+					notes = append(notes, d.Detail)
+				}
+			}
+			checkMessage(t, "notes", notes, c.note)
+			checkMessage(t, "errors", errors, c.fails)
+			if got.StrictErr != nil {
+				t.Errorf("strict: got %v with %v, want no warnings", got.StrictErr, got.Diagnostics)
+			}
+		})
+	}
+}
+
+// checkMessage checks that there is exactly one message, with a text, or none if the text is empty.
+func checkMessage(t *testing.T, what string, got []string, want string) {
+	t.Helper()
+	hasOne := len(got) == 1 && strings.Contains(got[0], want)
+	if want == "" && len(got) > 0 || want != "" && !hasOne {
+		t.Errorf("%s: got %q, want one with %q, or none for an empty text", what, got, want)
+	}
+}
+
+// writeBase writes kubeadm's ConfigMap with fields of the kubelet's configuration into a folder for --objects.
+func writeBase(t *testing.T, folder, fields string) {
+	t.Helper()
+	text := `apiVersion: v1
+kind: ConfigMap
+metadata: {name: kubelet-config, namespace: kube-system}
+data:
+  kubelet: |
+    apiVersion: kubelet.config.k8s.io/v1beta1
+    kind: KubeletConfiguration` + fields
+	file := filepath.Join(folder, "kube-system", "kubelet-config.yaml")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestValidateWithMissingObject holds that a ConfigMap that the folder for --objects does not have is a warning.
+func TestValidateWithMissingObject(t *testing.T) {
+	const site = `cluster {
+  servers        = ["192.0.2.1:6443"]
+  ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
+}
+stage "fetch-config" "base" {
+  config_map = "kube-system/kubelet-config"
+}
+`
+	o := ValidateOptions{}
+	o.Config = []string{writeTestFile(t, "site.hcl", site)}
+	o.Objects = t.TempDir()
+	got, err := Validate(newTestEnv(), o)
+	if err != nil {
+		t.Fatalf("Validate: got %v, want no error", err)
+	}
+	hasWarning := slices.ContainsFunc(got.Diagnostics, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagWarning && !origin.IsNote(d) &&
+			strings.Contains(d.Summary+d.Detail, "kube-system/kubelet-config")
+	})
+	if !got.IsValid() || !hasWarning {
+		t.Errorf("got valid %t with %v, want a valid site with a warning about kube-system/kubelet-config", got.IsValid(),
+			got.Diagnostics)
+	}
+}
+
+// TestValidateOnMachines holds that validate plans a site on the machines and with the values that it is given, that an
+// error of one of them is an error, and that what only a run has is none.
+func TestValidateOnMachines(t *testing.T) {
+	const (
+		head  = "stage \"detect-hw\" \"hw\" {}\n"
+		write = "stage \"write\" \"x\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
+			"  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\"\n  }\n" +
+			"  kubelet_flags { base = \"\" }\n}\n"
+		reserve = "stage \"reserve\" \"x\" {\n  policy = \"gke\"\n  floor  = { memory = \"4Ti\" }\n}\n"
+		cluster = "cluster {\n  servers = [\"10.0.0.1:6443\"]\n  token   = credential(\"t\")\n  ca_file = \"/ca.crt\"\n}\n" +
+			"stage \"fetch-config\" \"other\" { config_map = \"kube-system/other\" }\n"
+		variable = "variable \"rack\" {\n  type = number\n  validation {\n    condition     = var.rack > 3\n" +
+			"    error_message = \"no such rack\"\n  }\n}\nstage \"label\" \"x\" { labels = { \"example.com/rack\" = \"r${var.rack}\" } }\n"
+		vm        = "../../../testdata/hardware/facts/bare-vm.json"
+		recording = "../../../testdata/recordings/v1/gpu.prelet"
+	)
+	for _, c := range []struct {
+		name, site     string
+		where          lab.Request
+		notes, warning fault.Code // the only one of its kind; "" for none
+		fails          fault.Code
+	}{
+		{"no machine", head + reserve, lab.Request{}, "", "", ""},
+		{"a small machine", head + reserve, lab.Request{Where: app.Where{Hardware: vm}}, "", "", fault.ReserveRefused},
+		{"a good machine", head, lab.Request{Where: app.Where{Hardware: vm}}, "", "", ""},
+		{"a variable without a value", variable, lab.Request{}, fault.VariableMissing, "", ""},
+		{"a machine without its value", variable, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.VariableMissing, ""},
+		{"with its value", variable, lab.Request{Where: app.Where{Hardware: vm, Variables: []string{"rack=4"}}}, "", "", ""},
+		{"a value", variable, lab.Request{Where: app.Where{Variables: []string{"rack=4"}}}, "", "", ""},
+		{"a value that a rule refuses", variable, lab.Request{Where: app.Where{Variables: []string{"rack=3"}}}, "", "", fault.VariableInvalid},
+		{"a value of another type", variable, lab.Request{Where: app.Where{Variables: []string{"rack=x"}}}, "", "", fault.VariableInvalid},
+		{"an unknown variable", head, lab.Request{Where: app.Where{Variables: []string{"rack=x"}}}, "", "", fault.VariableUnknown},
+		{"an object that is not given", cluster, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.ClusterUnusable, ""},
+		{"a detector's reply", "detector \"d\" { required = true }\n" + head, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.DetectorFailed, ""},
+		{"what a recording was never asked", variable, lab.Request{From: recording}, fault.Unread, "", ""},
+		{"a recording with a value", variable, lab.Request{Where: app.Where{Variables: []string{"rack=4"}}, From: recording}, "", "", ""},
+		{"a recording that is missing", head, lab.Request{From: "none.prelet"}, "", "", fault.RecordingInvalid},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.where.Config = []string{writeTestFile(t, "site.hcl", c.site+write)}
+			got, err := Validate(newTestEnv(), ValidateOptions{Request: c.where})
+			if err != nil {
+				t.Fatalf("Validate: got %v, want no error", err)
+			}
+			found := map[string]fault.Code{}
+			for _, d := range got.Diagnostics {
+				kind := map[bool]string{true: "error", false: "warning"}[d.Severity == hcl.DiagError]
+				if origin.IsNote(d) {
+					kind = "note"
+				}
+				found[kind] = origin.CodeOf(d)
+			}
+			if found["note"] != c.notes || found["warning"] != c.warning || found["error"] != c.fails {
+				t.Errorf("got %v with %v; want note %q, warning %q, error %q", found, got.Diagnostics, c.notes, c.warning, c.fails)
+			}
+		})
+	}
+}

@@ -1,0 +1,614 @@
+package activation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/platform/machineid"
+)
+
+// location is where a node is: its phase and the facts that the rows for one trigger need. Other facts are not read.
+type location struct {
+	phase   phase
+	journal *generation.Journal // nil: no commit or rollback is in progress
+	current *generation.Info    // the generation in place; nil: there is none
+	spec    Spec                // of the current generation, or of the generation that is being published
+	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
+	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
+
+	keepsKubelet  bool // the change of files does not concern the kubelet, which is not stopped for it
+	gateOpen      bool
+	gate          int    // the generation that the gate is open on; -1 when its file is not from prelet
+	shutOnPurpose bool   // the gate is shut, and no process of this boot has opened it or was about to
+	blockReason   string // why a kubelet must not start on what is in place; "" when it may. See whyBlocked
+	newBoot       bool
+	exhausted     bool
+	mayWait       bool
+	mayPatch      bool
+	runDirLost    bool      // somebody has emptied the run folder after a run of this boot
+	noneStarted   bool      // no kubelet can have started in this boot
+	rollback      *rollback // nil: no rollback is possible
+	stayReason    string    // why no rollback is possible
+	stayErr       error     // the same as an error, of a rollback by hand
+	rounds        int       // how often others took over while this process watched
+}
+
+// rollback is a rollback from the generation in place.
+type rollback struct {
+	from, to    int // generations; to is 0 for the state before prelet
+	reason      string
+	cause       *Cause   // the cause of reason, from the kubelet's log
+	hold        bool     // hold the plan of from, if it was at fault
+	removeFiles []string // state files that a kubelet on the goal would reject
+	keeps       bool     // it does not change the kubelet's files
+	warnings    []string // of CheckRollback
+}
+
+// holds reports whether a fact is true here. It is pure.
+func (h location) holds(f fact) bool {
+	switch f {
+	case isOpen:
+		return h.gateOpen
+	case isShutOnPurpose:
+		return h.shutOnPurpose
+	case isBlocked:
+		return h.blockReason != "" && !h.gateOpen
+	case isWhole:
+		return h.blockReason == ""
+	case isExhausted:
+		return h.exhausted
+	case isNewBoot:
+		return h.newBoot
+	case mayWait:
+		return h.mayWait
+	case canGoBack:
+		return h.rollback != nil
+	case mayPatch:
+		return h.mayPatch
+	case hasTooManyRounds:
+		return h.rounds >= maxRounds
+	}
+
+	return true // always
+}
+
+// locate reads where the node is, for a trigger. It changes nothing. t is what this process has done so far.
+func (m *StateMachine) locate(ctx context.Context, t *walkState, on Trigger) (location, error) {
+	h := location{rounds: t.rounds}
+
+	var err error
+	if h.journal, err = m.Store.Journal(); err != nil {
+		return h, err
+	}
+
+	// A crash is recovered from, and a change is committed, also when the generation in place cannot be read.
+	h.phase = phaseOf(h.journal, nil)
+	if h.phase != mixed && on != OnFinish && on != OnChange {
+		if h.current, err = m.Store.Current(); err != nil {
+			return h, err
+		}
+
+		h.phase = phaseOf(h.journal, h.current)
+	}
+
+	h.placed = t.filesSince(m, h.journal)
+	h.since = h.placed
+	h.newBoot = h.journal != nil && h.journal.BootID != m.BootID
+
+	if h.gate, h.gateOpen, err = m.Gate.State(); err != nil {
+		return h, err
+	}
+
+	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
+	published := h.journal != nil &&
+		!h.newBoot // by a process that was killed before it opened the gate
+	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
+	h.runDirLost = h.shutOnPurpose && on == OnVerify && m.hasEndedRun(context.WithoutCancel(ctx))
+	h.shutOnPurpose = h.shutOnPurpose && !h.runDirLost
+
+	if err := m.readFacts(ctx, t, on, &h); err != nil {
+		return h, err
+	}
+	// This is read from the generation, so that it is also known after a crash.
+	if h.journal != nil {
+		changed := m.changedPaths(h.journal.Gen)
+		h.keepsKubelet = len(changed) == 0 || keepsKubelet(changed, m.specsOfChange(&h))
+	}
+	if h.keepsKubelet {
+		h.since = 0
+	}
+
+	return h, nil
+}
+
+// hasEndedRun reports whether a run of this boot has ended, and the gate is not shut on purpose.
+func (m *StateMachine) hasEndedRun(ctx context.Context) bool {
+	if m.Gate.Reason() != "" {
+		return false
+	}
+
+	return m.Gate.WasOpened() || HasRun(ctx, m.Units)
+}
+
+// HasRun reports whether a run of this boot has ended, well or not, as far as systemd knows.
+func HasRun(ctx context.Context, units Units) bool {
+	for _, name := range []string{BootUnit, ApplyUnit} {
+		u, err := units.Look(ctx, name)
+
+		switch {
+		case err != nil:
+		case u.Active == "active", u.Started != 0 && !isAlive(u):
+			return true
+		}
+	}
+
+	return false
+}
+
+// WhyLost returns why the store does not have the generation that this boot has put in place, with what to do; "" if
+// it has it, or if nothing shows that there was one.
+func (m *StateMachine) WhyLost(ctx context.Context) string {
+	if a := m.Store.StartsOver(); a != nil {
+		return a.DescribeNext()
+	}
+	current, err := m.Store.Current()
+	gen, open, gateErr := m.Gate.State()
+	if err != nil || gateErr != nil || current != nil {
+		return ""
+	}
+	if open && gen > 0 || !open && m.hasEndedRun(ctx) {
+		return fmt.Sprintf("prelet has run in this boot, and %s has no generation: prelet run makes one", m.StateDir)
+	}
+
+	return ""
+}
+
+// phaseOf returns the phase of a journal and the generation in place. Either may be nil.
+func phaseOf(j *generation.Journal, current *generation.Info) phase {
+	switch {
+	case j != nil && j.Phase != generation.PhaseVerify:
+		return mixed
+	case j != nil && j.From != 0:
+		return returning
+	case j != nil:
+		return pending
+	case current != nil:
+		return settled
+	}
+
+	return none
+}
+
+// readFacts reads the facts that only some triggers need.
+func (m *StateMachine) readFacts(
+	ctx context.Context,
+	t *walkState,
+	on Trigger,
+	h *location,
+) (err error) {
+	steady := context.WithoutCancel(ctx)
+
+	switch {
+	case on == onCommitted:
+		h.spec = t.Staged.Spec
+		return nil
+	case h.phase == mixed, on == OnFinish && h.journal != nil:
+		h.spec = m.specOrDefault(h.journal.Gen)
+		return nil
+	}
+
+	if h.blockReason = m.whyBlocked(ctx, t, on, *h); h.blockReason != "" {
+		return nil
+	}
+
+	isOpenAndSettled := h.gateOpen && h.phase == settled
+
+	switch {
+	case h.current == nil:
+		h.spec = Spec{}.withDefaults()
+		return nil
+	case on == OnVerify && (isOpenAndSettled || h.shutOnPurpose):
+		return nil
+	case on == onBad && h.phase != pending,
+		!slices.Contains([]Trigger{OnResume, OnUnchanged, OnRollback, OnVerify, onJudge, onGood, onBad}, on):
+		return nil
+	}
+
+	if h.spec, err = m.SpecOf(h.current.Gen); err != nil {
+		return err
+	}
+	switch {
+	case on == OnResume && h.phase == pending:
+		return m.readExhausted(steady, h)
+	case on == OnUnchanged && h.phase == settled && t.Spec.patchesNode():
+		may, unanswered := m.Units.MayWait(steady, t.Spec.Unit)
+		h.mayPatch = may && unanswered == nil // labels are not worth a failure
+	case on == OnRollback:
+		return m.prepareRollback(steady, h, rollback{to: t.To, reason: t.Why})
+	case on == onJudge:
+		h.mayWait, err = m.Units.MayWait(steady, h.spec.Unit)
+		return wrapAfterCommit(describeInPlace(h), err)
+	case on == onBad:
+		return m.readBad(steady, t.watchResult, h)
+	}
+
+	return nil
+}
+
+// whyBlocked returns why no kubelet may start on what is in place, with the next step; "" if one may. All ways to the
+// gate ask it, each time before the gate opens: a hold of the site, another machine, files that are not those of one
+// generation, a generation that was never judged on a node that has not joined. prelet=off asks nothing. After a plan,
+// and in a rollback, the files were compared or written by this process.
+func (m *StateMachine) whyBlocked(ctx context.Context, t *walkState, on Trigger, h location) string {
+	isAfterPlan := on == OnResume || on == OnUnchanged
+	isFailure := on == OnFailed || on == OnNoSite
+	isVerify := on == OnVerify && !h.shutOnPurpose && !h.gateOpen
+
+	switch {
+	case !isAfterPlan && !isFailure && !isVerify:
+		return ""
+	case t.Held != "" && !h.gateOpen:
+		return t.Held
+	case h.current == nil:
+		return m.whyNotWithout(t, on)
+	case isAfterPlan:
+		return ""
+	case isFailure:
+		return m.whyNotGoOn(ctx, t, h.current)
+	}
+
+	why := m.whyMixed(ctx, h.current.Gen)
+	if why == "" && h.runDirLost { // that run may have failed, and shut the gate for this
+		why = m.whyUnjoined(ctx, h.current)
+	}
+
+	return why
+}
+
+// whyNotWithout is whyBlocked without a generation. A node without a site has nothing to join with, and
+// prelet-verify.service opens no gate then, with or without a reason.
+func (m *StateMachine) whyNotWithout(t *walkState, on Trigger) string {
+	over := m.Store.StartsOver()
+	if on == OnFailed || on == OnNoSite && over != nil && over.IsMixed {
+		if why := m.whyNotAsFound(); why != "" {
+			return t.Failure + "; " + why
+		}
+	}
+
+	return ""
+}
+
+// describeInPlace returns the first words of an error after a commit.
+func describeInPlace(h *location) string {
+	return fmt.Sprintf("generation %d is in place", h.current.Gen)
+}
+
+// specOrDefault returns the spec of a generation, or the default spec if it cannot be read.
+func (m *StateMachine) specOrDefault(gen int) Spec {
+	spec, err := m.SpecOf(gen)
+	if err != nil {
+		return Spec{}.withDefaults()
+	}
+
+	return spec
+}
+
+// whyNotGoOn returns why a kubelet must not start on the generation in place after a failed run, or "". A generation
+// without a verdict is good enough on a node that has joined with it.
+func (m *StateMachine) whyNotGoOn(ctx context.Context, t *walkState, current *generation.Info) string {
+	mixed := m.whyMixed(ctx, current.Gen)
+	unjoined := m.whyUnjoined(ctx, current)
+	isSaid := strings.Contains(t.Failure, t.Unrestored) // also if there is nothing to say
+
+	switch {
+	case mixed != "" && isSaid:
+		return mixed + "; and " + t.Failure
+	case mixed != "":
+		return mixed + "; it could not be put back: " + t.Unrestored + "; and " + t.Failure
+	case unjoined != "":
+		return t.Failure + "; and " + unjoined
+	}
+
+	return ""
+}
+
+// MayGoOn reports whether a kubelet may start on the files of the generation in place after a failed run.
+func (m *StateMachine) MayGoOn(ctx context.Context, current *generation.Info) bool {
+	return m.whyUnjoined(ctx, current) == ""
+}
+
+// whyNotAsFound returns why a kubelet must not start on files of which there is no generation, or "".
+func (m *StateMachine) whyNotAsFound() string {
+	over := m.Store.StartsOver()
+	switch {
+	case over != nil && over.IsMixed:
+		return over.String() + ", while a change of the files was interrupted: prelet run writes them again"
+	case m.WhyNotJoined == nil:
+		return "no generation was ever in place"
+	}
+	if why := m.WhyNotJoined(); why != "" {
+		return "no generation was ever in place, or it was lost, and this node has not joined: " + why
+	}
+
+	return ""
+}
+
+// IsAsFound reports whether there is no generation, and a kubelet may start on the files without one: this node has
+// joined with them.
+func (m *StateMachine) IsAsFound() bool {
+	current, err := m.Store.Current()
+
+	return err == nil && current == nil && m.whyNotAsFound() == ""
+}
+
+// whyUnjoined returns that a generation without a verdict is on a node that has not joined with it, or "".
+func (m *StateMachine) whyUnjoined(ctx context.Context, current *generation.Info) string {
+	if current.Status == generation.StatusPending && !m.hasJoined(ctx, current.Gen) {
+		return fmt.Sprintf("generation %d was never judged, and the node has not joined", current.Gen)
+	}
+
+	return ""
+}
+
+// readExhausted prepares the rollback from a generation that more than maxTries boots began to verify, this one
+// included.
+func (m *StateMachine) readExhausted(ctx context.Context, h *location) error {
+	if !h.newBoot || !h.spec.Rollback || h.journal.CountTries() < maxTries || m.Store.ReadOnly() != nil {
+		return nil
+	}
+
+	to, some := m.lastGood(h.spec)
+	if !some {
+		return nil
+	}
+
+	// systemd must answer before the gate is shut.
+	if _, err := m.Units.MayWait(ctx, h.spec.Unit); err != nil {
+		return wrapAfterCommit("rolling back", err)
+	}
+
+	why := fmt.Sprintf("%d boots began to verify it, and none finished", maxTries)
+
+	err := m.prepareRollback(ctx, h, rollback{
+		to:     to,
+		reason: why,
+		hold:   true,
+	})
+	if h.exhausted = h.rollback != nil; err == nil && !h.exhausted {
+		m.note("rollback", "notice", "generation %d stays: %s", h.journal.Gen, h.stayReason)
+	}
+
+	return err
+}
+
+// readBad prepares the rollback from a bad generation, or sets the reason why there is none.
+func (m *StateMachine) readBad(ctx context.Context, f watchResult, h *location) error {
+	to, some := m.lastGood(h.spec)
+	switch {
+	case !some:
+		h.stayReason = "no good generation exists, so this one stays and each boot verifies it again"
+		return nil
+	case f.onlyPods:
+		goal, err := m.specAfterRollback(h.spec, to)
+		if err != nil {
+			return wrapAfterCommit("rolling back", err)
+		}
+
+		if h.spec.sharesPods(goal) {
+			h.stayReason = "the generation before has the same, so this one is not at fault: " +
+				"it stays, and is verified again"
+			return nil
+		}
+	}
+
+	if !h.spec.Rollback {
+		h.stayReason = "the site sets rollback = false, so the generation stays"
+		return nil
+	}
+
+	if _, err := m.Units.MayWait(ctx, h.spec.Unit); err != nil {
+		return wrapAfterCommit("rolling back", err)
+	}
+
+	return m.prepareRollback(ctx, h, rollback{
+		to:     to,
+		reason: f.reason,
+		cause:  f.cause,
+		hold:   true,
+	})
+}
+
+// prepareRollback completes a rollback from the generation in place. It checks now, while the gate is open and the
+// kubelet runs, whether the rollback is possible: if not, the generation stays, with the reason.
+func (m *StateMachine) prepareRollback(ctx context.Context, h *location, w rollback) error {
+	goal, err := m.specAfterRollback(h.spec, w.to)
+	if err != nil {
+		return err
+	}
+
+	w.from = h.current.Gen
+	w.removeFiles = h.spec.staleStateFiles(goal)
+
+	changed, warnings, err := m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
+	if err != nil {
+		h.stayReason = fmt.Sprintf(
+			"a rollback to generation %d is not possible, so the current one stays: %v",
+			w.to,
+			err,
+		)
+		h.stayErr = err
+		return nil
+	}
+
+	if w.hold && len(changed) == 0 {
+		h.stayReason = "a rollback would change no file, so this generation is not at fault: " +
+			"it stays, and is verified again"
+		return nil
+	}
+
+	w.warnings = warnings
+	w.keeps = keepsKubelet(changed, []Spec{h.spec, goal})
+
+	u, err := m.Units.Look(ctx, h.spec.Unit)
+	if err == nil && u.NoStop && isAlive(u) && !w.keeps {
+		f := checkHeld(u)
+		h.stayReason = "a rollback is not possible while the kubelet cannot be stopped, so it " +
+			"stays: " + f.Error()
+		h.stayErr = f
+		return nil
+	}
+
+	h.rollback = &w
+
+	return nil
+}
+
+// specAfterRollback returns the spec of the goal of a rollback.
+func (m *StateMachine) specAfterRollback(left Spec, to int) (Spec, error) {
+	if to == 0 {
+		return left.withoutPrelet(), nil
+	}
+
+	return m.SpecOf(to)
+}
+
+// lastGood returns the last generation that was good on this machine. A generation that was good on the machine of the
+// image does not count: it has that machine's name. Numbers only grow, so if the last good generation is foreign, this
+// machine has none. After a state was set aside it is 0 until there is one: the files as they were found, unless they
+// were a mixture, or this machine has not joined with them. spec is that of the generation in place.
+func (m *StateMachine) lastGood(spec Spec) (gen int, ok bool) {
+	if gen, ok = m.Store.LastGood(); ok {
+		return gen, m.WhyForeign(gen) == ""
+	}
+	a := m.Store.FindAside()
+
+	return 0, a != nil && !a.IsMixed && !spec.Joins
+}
+
+// WhyForeign returns why a generation belongs to another machine, or "". 0 is the state before prelet.
+func (m *StateMachine) WhyForeign(gen int) string {
+	if gen == 0 || m.Foreign == nil {
+		return ""
+	}
+
+	return m.Foreign(gen)
+}
+
+// WhyMixed returns why the files on disk are not those of the generation in place, or "".
+func (m *StateMachine) WhyMixed(ctx context.Context) string {
+	current, err := m.Store.Current()
+	if err != nil || current == nil {
+		return ""
+	}
+
+	return m.whyMixed(ctx, current.Gen)
+}
+
+// DescribeOthers returns which managed files that do not decide about the kubelet differ from the generation in place,
+// and how; "" if none does, or if that is not known.
+func (m *StateMachine) DescribeOthers(spec Spec) string {
+	all, err := m.Store.ListDrift(func(path string) bool {
+		_, decides := spec.Files[path]
+		return !decides && slices.Contains(spec.Others, path)
+	})
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+
+	var words []string
+	for _, d := range all {
+		words = append(words, d.Path+": "+d.Why)
+	}
+
+	return joinShort(words) + "; the next run restores it"
+}
+
+// whyMixed returns why the files on disk that decide about the kubelet are not those of the generation, or "". A
+// generation of another machine is
+// never accepted: with its files the kubelet would register as that node.
+func (m *StateMachine) whyMixed(ctx context.Context, gen int) string {
+	if why := m.WhyForeign(gen); why != "" {
+		return fmt.Sprintf(
+			"generation %d was made on another machine (%s), and no run has made one here; %s",
+			gen, why, machineid.HowToKeep,
+		)
+	}
+
+	spec, err := m.SpecOf(gen)
+	if err == nil && len(spec.Files) > 0 {
+		err = m.Probe.Files(ctx, spec.Files)
+	}
+
+	if err != nil {
+		return fmt.Sprintf("generation %d is not in place whole: %v", gen, err)
+	}
+
+	return ""
+}
+
+func (m *StateMachine) hasJoined(ctx context.Context, gen int) bool {
+	spec, err := m.SpecOf(gen)
+
+	return err == nil && spec.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, spec.Node) == nil
+}
+
+// SpecOf returns the spec of a generation. After a rollback this is the spec of the generation whose contents were
+// restored. If a newer prelet stored it, only the files are known, from the generation's manifest.
+func (m *StateMachine) SpecOf(gen int) (Spec, error) {
+	info, ok := m.Store.Info(gen)
+	spec, err := readSpec(m.Store, gen)
+	if ok && info.Restores == 0 && errors.Is(err, fs.ErrNotExist) { // 0.1.0 kept none
+		return m.specOrDefault(info.Parent).withoutPrelet(), nil
+	}
+	if !ok || !info.Newer && !errors.Is(err, generation.ErrNewer) {
+		return spec, err
+	}
+
+	spec = Spec{Files: map[string]string{}}.withDefaults()
+	for _, e := range info.Entries {
+		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly && !slices.Contains(info.Retired, e.Path) {
+			spec.Files[e.Path] = e.New.SHA256
+		}
+	}
+
+	return spec, nil
+}
+
+func readSpec(s Store, gen int) (Spec, error) {
+	text, err := s.Blob(gen, SpecBlob)
+	if err != nil {
+		return Spec{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+	}
+
+	spec, err := DecodeSpec(text)
+	if err != nil {
+		return Spec{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+	}
+
+	return spec, nil
+}
+
+// BlobsOfGoal returns what a rollback from a generation to the state before prelet keeps, which has no blobs: the unit
+// of the kubelet and its health address, as a spec. to is 0, or a generation that restored that state; nil for another.
+func (m *StateMachine) BlobsOfGoal(from, to int) (map[string][]byte, error) {
+	if info, _ := m.Store.Info(to); to != 0 && info.Restores != 0 {
+		return nil, nil
+	}
+
+	goal, err := m.specAfterRollback(m.specOrDefault(from), to)
+	if err != nil {
+		return nil, err
+	}
+	text, err := goal.withoutPrelet().Encode()
+
+	return map[string][]byte{SpecBlob: text}, err
+}
+
+// errMayRun is wrapped when it could not be determined whether the unit runs.
+var errMayRun = errors.New("so it may be running")

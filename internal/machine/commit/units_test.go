@@ -1,0 +1,35 @@
+package commit
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/plan/hostfiles"
+)
+
+// TestActivationOfUnits: what does not notify the kubelet's unit does not concern it, a file that goes included.
+func TestActivationOfUnits(t *testing.T) {
+	p := &boot.Plan{
+		Restart: boot.Restart{Unit: "kubelet.service"},
+		Changes: []boot.FileChange{
+			{File: node.File{Path: "/etc/ntp"}, Notifies: []string{"ntp.service"}},
+			{File: node.File{Path: "/etc/both"}, Notifies: []string{"kubelet.service", "ntp.service"}},
+			{File: node.File{Path: "/etc/gone"}, Action: "delete"},
+		},
+		Units: []hostfiles.UnitChange{{
+			Unit:  node.Unit{Stage: "ntp", Unit: "ntp.service", Action: "restart", TimeoutMillis: 3, SettleMillis: 2},
+			Files: []string{"/etc/both", "/etc/ntp"},
+		}},
+	}
+
+	got := buildSpec(ProposalInput{Plan: p})
+	if want := []string{"/etc/ntp", "/etc/gone"}; !slices.Equal(got.Others, want) {
+		t.Errorf("others: got %q, want %q", got.Others, want)
+	}
+	if len(got.Units) != 1 || got.Units[0].Unit != "ntp.service" || got.Units[0].TimeoutMillis != 3 ||
+		len(got.Units[0].Files) != 2 {
+		t.Errorf("units: got %+v, want ntp.service with two files", got.Units)
+	}
+}

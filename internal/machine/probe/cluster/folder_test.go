@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/testing/demo"
+)
+
+// writeFolder writes files by their names below a new folder.
+func writeFolder(t *testing.T, files map[string]string) Folder {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(text), 0o700))
+	}
+	return Folder(dir)
+}
+
+func TestFolderTrust(t *testing.T) {
+	ca, other := demo.NewAuthority("a"), demo.NewAuthority("b")
+	for name, c := range map[string]struct {
+		text string
+		pins []string
+		by   string
+		code fault.Code
+		why  string
+	}{
+		"a CA":               {string(ca.CAPEM()), nil, ByCAFile, "", ""},
+		"a pinned CA":        {string(ca.CAPEM()), []string{ca.CAHash()}, ByPins, "", ""},
+		"pins of another CA": {string(ca.CAPEM()), []string{other.CAHash()}, "", fault.ClusterUntrusted, "ca.crt: "},
+		"no certificate":     {"hello", nil, "", fault.ClusterUnusable, "ca.crt contains no certificate"},
+		"no file":            {"", nil, "", fault.Absent, "ca.crt: no such file or directory"},
+	} {
+		files := map[string]string{}
+		if c.text != "" {
+			files["ca.crt"] = c.text
+		}
+		got, err := writeFolder(t, files).ReadTrust([]string{"a:6443"}, c.pins)
+		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: got %v, want code %q: %s", name, err, c.code, c.why)
+		}
+		if err != nil {
+			continue
+		}
+		isSame := got.PEM == c.text && got.Hash == ca.CAHash() && slices.Equal(got.Servers, []string{"a:6443"})
+		if !isSame || got.VerifiedBy != c.by {
+			t.Errorf("%s: got %+v, want the CA with pin %s by %s", name, got, ca.CAHash(), c.by)
+		}
+	}
+}
+
+// TestFolderConfigMap returns a ConfigMap only under the name that is in its metadata, if there is one.
+func TestFolderConfigMap(t *testing.T) {
+	configMap := func(metadata string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {" + metadata + "}\ndata: {kubelet: x}\n"
+	}
+	d := writeFolder(t, map[string]string{
+		"kube-system/right.yaml":  configMap("name: right, namespace: kube-system, resourceVersion: '7'"),
+		"kube-system/bare.yaml":   configMap(""),
+		"kube-system/json.json":   `{"kind":"ConfigMap","data":{"kubelet":"x"}}`,
+		"kube-system/both.yaml":   configMap("name: both"),
+		"kube-system/both.json":   "broken",
+		"kube-system/other.yaml":  configMap("name: kubelet-config, namespace: kube-system"),
+		"kube-system/moved.json":  `{"kind":"ConfigMap","metadata":{"name":"moved","namespace":"default"},"data":{}}`,
+		"kube-system/secret.yaml": "kind: Secret\nmetadata: {name: secret}\n",
+		"kube-system/broken.yaml": "{",
+		"kube-system/number.yaml": "kind: ConfigMap\ndata:\n  kubelet: x\n  max: 5\n",
+		"kube-system/typo.yaml":   "kind: ConfigMap\n# a comment\nmetadata:\n  nmae: typo\ndata: {kubelet: x}\n",
+		"kube-system/two.yaml":    configMap("name: two") + "---\n" + configMap("name: three"),
+		"kube-system/twice.json":  `{"kind":"ConfigMap","data":{}}` + "\n" + `{"kind":"ConfigMap","data":{"kubelet":"y"}}`,
+		"kube-system/large.yaml":  configMap("name: large") + "#" + strings.Repeat("x", 3<<20),
+	})
+
+	for name, c := range map[string]struct {
+		version string
+		code    fault.Code
+		why     string
+	}{
+		"right": {"7", "", ""},
+		"bare":  {"", "", ""},
+		"json":  {"", "", ""},
+		"both":  {"", "", ""},
+		"other": {"", fault.ClusterUnusable, "other.yaml:3:12: it contains the ConfigMap kube-system/kubelet-config, " +
+			"not kube-system/other;"},
+		"moved": {"", fault.ClusterUnusable, "moved.json:1:48: it contains the ConfigMap default/moved, not " +
+			"kube-system/moved;"},
+		"secret": {"", fault.ClusterUnusable, "secret.yaml:1:1: this is not a ConfigMap: its kind is Secret"},
+		"broken": {"", fault.ClusterUnusable, "broken.yaml:1: not YAML: did not find expected node content"},
+		"number": {"", fault.ClusterUnusable, "number.yaml:4:3: data.max is the number 5; Write a text, in double quotes"},
+		"typo": {"", fault.ClusterUnusable,
+			`typo.yaml:4:3: unknown name "nmae" in metadata; Did you mean "name"?`},
+		"two":   {"", fault.ClusterUnusable, "two.yaml:6: a second document begins"},
+		"twice": {"", fault.ClusterUnusable, "twice.json:2: a second document begins"},
+		"large": {"", fault.ClusterUnusable, "large.yaml: it has more than 2097152 bytes"},
+		"none":  {"", fault.Absent, string(d) + "/kube-system/none.yaml or "},
+	} {
+		got, err := d.ReadConfigMap("kube-system", name)
+		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: got %v, want code %q: %s", name, err, c.code, c.why)
+		}
+		if err == nil && (got.ResourceVersion != c.version || got.Data["kubelet"] != "x") {
+			t.Errorf("%s: got %+v, want version %q and its data", name, got, c.version)
+		}
+	}
+}

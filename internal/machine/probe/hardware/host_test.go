@@ -1,0 +1,128 @@
+package hardware
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/model/tape"
+)
+
+// writeTree writes files below a new folder.
+func writeTree(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for path, text := range files {
+		write(t, filepath.Join(root, path), text)
+	}
+
+	return root
+}
+
+func TestReadHost(t *testing.T) {
+	const controllers = "sys/fs/cgroup/cgroup.controllers"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  world.HostAns
+	}{
+		{"a network in the folder of containerd", map[string]string{
+			"etc/containerd/config.toml": "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nconf_dir = \"/opt/cni\"\n",
+			"opt/cni/10-calico.conflist": "{}", "usr/bin/mount": "", "sbin/losetup": "",
+		}, world.HostAns{}},
+		{"no network in the folder of CRI-O", map[string]string{
+			"etc/crio/crio.conf":             "[crio.network]\nnetwork_dir = \"/opt/cni\"\n",
+			"opt/cni/10-calico.conflist.bak": "{}", "usr/bin/mount": "", "sbin/losetup": "",
+		}, world.HostAns{NoNetwork: "/opt/cni"}},
+		{"fine", map[string]string{
+			"etc/cni/net.d/05-cilium.conf": "{}",
+			"proc/sys/net/ipv4/ip_forward": "1\n", "usr/bin/mount": "", "sbin/losetup": "",
+			controllers: "cpuset cpu io memory hugetlb pids rdma misc\n",
+		}, world.HostAns{}},
+		{"without forwarding, memory and losetup, which is a folder", map[string]string{
+			"proc/sys/net/ipv4/ip_forward": "0\n", "usr/bin/mount": "", "usr/bin/losetup/file": "",
+			controllers: "cpuset cpu io pids\n",
+		}, world.HostAns{NoForward: true, Controllers: []string{"memory"}, Programs: []string{"losetup"}, NoNetwork: usualNetworks}},
+		{"other texts", map[string]string{
+			"proc/sys/net/ipv4/ip_forward": "\x00\n0\n", "bin/mount": "", "bin/losetup": "", controllers: "memory2 cpu,cpuset\n",
+		}, world.HostAns{Controllers: []string{"cpu", "cpuset", "memory", "pids"}, NoNetwork: usualNetworks}},
+		{"nothing can be read", nil, world.HostAns{Programs: []string{"losetup", "mount"}, NoNetwork: usualNetworks}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, ReadHost(t.Context(), writeTree(t, c.files))); diff != "" {
+				t.Errorf("ReadHost: -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+const (
+	tcpHeading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	tcpRest    = " 00000000:00000000 00:00000000 00000000     0        0 "
+)
+
+// tcpLine is a line of /proc/net/tcp on a machine with the byte order of amd64 and arm64.
+func tcpLine(local, state, inode string) string {
+	return "   0: " + local + " 00000000:0000 " + state + tcpRest + inode + " 1 0000 100 0 0 10 0\n"
+}
+
+func TestReadListeners(t *testing.T) {
+	var many strings.Builder
+	for i := range 20 {
+		fmt.Fprint(&many, tcpLine(fmt.Sprintf("%02X00007F:280A", i), "0A", "1"))
+	}
+	for _, c := range []struct {
+		name, tcp, tcp6 string
+		want            string
+	}{
+		{"nothing", tcpHeading, tcpHeading, ""},
+		{"both families", tcpHeading + tcpLine("00000000:280A", "0A", "41") + tcpLine("0100007F:2808", "0A", "42"),
+			tcpHeading + tcpLine("00000000000000000000000000000000:280A", "0A", "43") +
+				tcpLine("00000000000000000000000001000000:280A", "0A", "44") +
+				tcpLine("0000000000000000FFFF00000100007F:280A", "0A", "45"),
+			"0.0.0.0:10250 127.0.0.1:10248 [::]:10250 [::1]:10250 [::ffff:127.0.0.1]:10250"},
+		{"another port", tcpHeading + tcpLine("00000000:0016", "0A", "41"), "", ""},
+		{"many sockets of one address", tcpHeading + strings.Repeat(tcpLine("00000000:280A", "0A", "41"), 50), "", "0.0.0.0:10250"},
+		{"many addresses", tcpHeading + many.String(), "", "127.0.0.0:10250 127.0.0.1:10250 127.0.0.2:10250 " +
+			"127.0.0.3:10250 127.0.0.4:10250 127.0.0.5:10250 127.0.0.6:10250 127.0.0.7:10250"},
+		{"connections follow", tcpHeading + tcpLine("00000000:280A", "0A", "41") + tcpLine("0100007F:280A", "01", "42") +
+			tcpLine("0200007F:280A", "0A", "43"), "", "0.0.0.0:10250"},
+		{"garbage", tcpHeading + tcpLine("0000:280A", "0A", "41") + tcpLine("zz:280A", "0A", "42") + tcpLine("00000000:FFFF280A", "0A", "43") +
+			tcpLine("00000000", "0A", "44") + tcpLine(strings.Repeat("0", 40)+":280A", "0A", "45") + "x y\n" +
+			tcpLine("00000000:280A", "0A", "46"), strings.Repeat("0A ", 1<<18), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			proc := writeTree(t, map[string]string{"net/tcp": c.tcp, "net/tcp6": c.tcp6})
+			var got []string
+			for _, l := range ReadListeners(proc, []int64{10250, 10248}) {
+				got = append(got, l.At.String())
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("ReadListeners: got %q, want %q", text, c.want)
+			}
+		})
+	}
+	if got := ReadListeners(t.TempDir(), []int64{10250}); got != nil {
+		t.Errorf("ReadListeners without tables: got %v, want none", got)
+	}
+}
+
+// TestIdentifyListeners names the processes whose open files may be read.
+func TestIdentifyListeners(t *testing.T) {
+	proc := writeTree(t, map[string]string{
+		"17/comm": "ha\x1b[31mproxy\n", "17/fd/0": "", "18/comm": "other\n", "self/fd/0": "", "uptime": "", "19": "a file",
+	})
+	must(t, os.Symlink("socket:[41]", filepath.Join(proc, "17/fd/3")))
+	any4, any6 := netip.MustParseAddrPort("0.0.0.0:10250"), netip.MustParseAddrPort("[::]:10250")
+	want := []world.ListenerAns{{At: any4, PID: 17, Process: "ha\x1b[31mproxy"}, {At: any6}}
+
+	if diff := cmp.Diff(want, IdentifyListeners(t.Context(), proc, []Listener{{any4, "41"}, {any6, "42"}}),
+		cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+		t.Errorf("IdentifyListeners: -want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,129 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/platform/systemd"
+)
+
+// keptSecret is a secret of a file in place that its source no longer has.
+type keptSecret struct {
+	content    []byte
+	generation int
+	because    string // why its source has none
+}
+
+// KeepSecrets lets a credential that is gone keep the value that it has in a file of the generation in place.
+func (l *Live) KeepSecrets() {
+	l.secrets.Lock()
+	defer l.secrets.Unlock()
+
+	l.keepsSecrets = true
+}
+
+// keepSecret returns the value of a credential that cannot be read, and err if it is in no file of the generation in
+// place. The lock of secrets is held.
+func (l *Live) keepSecret(name string, err error) ([]byte, error) {
+	isGone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, systemd.ErrNoCredentials)
+	if !isGone || !l.keepsSecrets || l.o.Store == nil {
+		return nil, err
+	}
+	if kept, ok := l.keptSecrets[name]; ok {
+		return kept.content, nil
+	}
+
+	current, storeErr := l.o.Store.Current()
+	if storeErr != nil || current == nil {
+		return nil, err
+	}
+	content, ok := findSecret(l.o.Store, current, name)
+	if !ok {
+		return nil, err
+	}
+
+	l.keptSecrets[name] = keptSecret{content, current.Gen, systemd.CredentialFault(name, err).Why}
+	l.o.Redactor.Add(content)
+
+	return content, nil
+}
+
+// HideKept hides the secrets in files of a generation, as it made them and as they were before: of what was made with
+// credentials by the texts from which the files were made, and of all others by hide, which gets each text.
+func HideKept(s *generation.Store, gen int, r *value.Redactor, hide func(text string)) {
+	info, _ := s.Info(gen)
+	templates := map[string]string{}
+	if slices.ContainsFunc(info.Entries, func(e generation.Entry) bool { return e.Secret }) {
+		plan, _ := node.ReadStoredPlan(s, gen) // without one, what is evident is hidden
+		for _, f := range plan.Node.Files {
+			templates[f.Path] = f.Text
+		}
+	}
+
+	for _, e := range info.Entries {
+		for _, state := range []generation.FileState{e.New, e.Old} {
+			content, err := s.Content(state.SHA256)
+			if err != nil {
+				continue
+			}
+			hide(string(content))
+			_, _ = value.ResolvePlaceholders(templates[e.Path], func(name string) ([]byte, error) {
+				if secret, ok := value.FindSecret(templates[e.Path], string(content), name); ok {
+					r.Add(secret)
+				}
+
+				return nil, nil // the text is not used
+			})
+		}
+	}
+}
+
+// findSecret returns a credential from a file of a generation, by the text from which the file was made.
+func findSecret(
+	s *generation.Store,
+	in *generation.Info,
+	name string,
+) (secret []byte, ok bool) {
+	plan, err := node.ReadStoredPlan(s, in.Gen)
+	if err != nil {
+		return nil, false
+	}
+
+	templates := map[string]string{}
+	for _, f := range plan.Node.Files {
+		templates[f.Path] = f.Text
+	}
+	for _, e := range in.Entries {
+		if !e.Secret {
+			continue
+		}
+		content, err := s.Content(e.New.SHA256)
+		if err != nil {
+			continue
+		}
+		if secret, ok := value.FindSecret(templates[e.Path], string(content), name); ok {
+			return secret, true
+		}
+	}
+
+	return nil, false
+}
+
+// markKept marks an answer about a credential as one of the generation in place, if that is where its value is from.
+func (l *Live) markKept(name string, a world.Answer) world.Answer {
+	l.secrets.Lock()
+	defer l.secrets.Unlock()
+
+	if kept, ok := l.keptSecrets[name]; ok {
+		a.Stale = kept.generation
+		a.Because = fmt.Sprintf("a file of that generation has it, and now: %s", kept.because)
+	}
+
+	return a
+}

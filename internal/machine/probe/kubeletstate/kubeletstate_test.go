@@ -1,0 +1,332 @@
+package kubeletstate
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/probe/joined"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet/annotation"
+	"github.com/prelet/prelet/internal/testing/demo"
+)
+
+var _ activation.Probe = Probe{}
+
+// verdictOf is the verdict that an activation draws from an answer.
+func verdictOf(err error) string {
+	var u interface{ Unknown() bool }
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &u) && u.Unknown():
+		return "unknown"
+	}
+	return "failed"
+}
+
+func place(t *testing.T, root, path, text string) {
+	t.Helper()
+	file := filepath.Join(root, path)
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)))
+}
+
+func TestHealthz(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz":
+			_, _ = w.Write([]byte("ok"))
+		case "/moved":
+			http.Redirect(w, r, "/healthz", http.StatusFound)
+		case "/long":
+			http.Error(w, strings.Repeat("long ", 200), http.StatusInternalServerError)
+		default:
+			http.Error(w, "[-]syncloop failed:\nreason withheld", http.StatusInternalServerError)
+		}
+	}))
+	defer s.Close()
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	t.Setenv("http_proxy", "http://127.0.0.1:1")
+	for _, c := range []struct{ url, state, says string }{
+		{s.URL + "/healthz", "ok", ""},
+		{s.URL + "/ill", "failed", "[-]syncloop failed: reason withheld"},
+		{s.URL + "/long", "failed", "long l…"}, // a secret may be at the cut
+		{s.URL + "/moved", "failed", "302"},
+		{"http://127.0.0.1:1/healthz", "failed", "refused"},
+	} {
+		err := Probe{}.Healthz(t.Context(), c.url)
+		if verdictOf(err) != c.state || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %s with %q", c.url, err, c.state, c.says)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/proc/42/cmdline", "/usr/bin/kubelet\x00--config=/x\x00--v\x002\x00--node-labels=a=b,c=d e\x00")
+	p := Probe{Root: root}
+	for _, c := range []struct {
+		pid   uint32
+		flags []string
+		state string
+	}{
+		{42, []string{"--node-labels=a=b,c=d e", "--v", "2"}, "ok"},
+		{42, []string{"--node-labels=a=b"}, "failed"}, // a part of a word is not the word
+		{42, []string{"--v", "--v"}, "failed"},
+		{43, []string{"--v"}, "failed"},
+	} {
+		if err := p.Flags(t.Context(), c.pid, c.flags); verdictOf(err) != c.state {
+			t.Errorf("%d %q: %v, want %s", c.pid, c.flags, err, c.state)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/etc/a", "text")
+	place(t, root, "/etc/dir/b", "")
+	place(t, root, "/etc/huge", strings.Repeat("x", generation.MaxContent+1))
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("text")))
+	p := Probe{Root: root}
+	for _, c := range []struct {
+		path, sum, state, says string
+	}{
+		{"/etc/a", sum, "ok", ""},
+		{"/etc/a", strings.Repeat("0", 64), "failed", "/etc/a is not as prelet wrote it"},
+		{"/etc/none", sum, "failed", "/etc/none is gone"},
+		{"/etc/huge", sum, "failed", "/etc/huge is not as prelet wrote it"},
+		{"/etc/dir", sum, "unknown", "/etc/dir"},
+	} {
+		err := p.Files(t.Context(), map[string]string{c.path: c.sum})
+		if verdictOf(err) != c.state || err != nil && !strings.Contains(err.Error(), c.says) ||
+			err != nil && strings.Contains(err.Error(), root) && c.state == "failed" {
+			t.Errorf("%s: %v, want %s with %q", c.path, err, c.state, c.says)
+		}
+	}
+}
+
+// Joined, not joined though the cluster is there, and not joined because it is not.
+func TestKubeconfigAndNode(t *testing.T) {
+	s := demo.Start(demo.ServerConfig{})
+	defer s.Close()
+	root := t.TempDir()
+	p := Probe{Root: root, Now: time.Now}
+	const conf = "/etc/kubernetes/kubelet.conf"
+	if err := p.Kubeconfig(t.Context(), "n1"); verdictOf(err) != "failed" {
+		t.Errorf("neither kubeconfig: got %v, want that it has not joined", err)
+	}
+	place(t, root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(s.URL, "", string(s.CAPEM()), demo.Token))
+	err := p.Kubeconfig(t.Context(), "n1")
+	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "though the cluster answers") ||
+		strings.Contains(err.Error(), demo.TokenSecret) {
+		t.Errorf("not joined: got %v; want that the cluster answers, without the token", err)
+	}
+	place(t, root, pendingKey, "key")
+	err = p.Kubeconfig(t.Context(), "n1")
+	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "kubectl certificate approve NAME") {
+		t.Errorf("a request without approval: got %v, want how to approve it", err)
+	}
+	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" {
+		t.Errorf("without an identity: got %v, want it unknown", err)
+	}
+	place(t, root, conf, string(s.NodeKubeconfig("n1")))
+	if err := p.Kubeconfig(t.Context(), "n1"); err != nil {
+		t.Errorf("joined: got %v, want no error", err)
+	}
+	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
+		t.Errorf("joined and not registered: got %v, want journalctl as the next step", err)
+	}
+	later := Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}
+	if err := later.Kubeconfig(t.Context(), "n1"); verdictOf(err) == "ok" {
+		t.Error("an expired certificate counts as joined")
+	}
+	if got := later.Expired(); !strings.Contains(got, "expired at") || !strings.Contains(got, "the clock is at") {
+		t.Errorf("in five years: got %q, want when it expired, and the clock's time", got)
+	}
+	_, err = later.Node(t.Context(), "n1")
+	if verdictOf(err) != "unknown" || !strings.Contains(fmt.Sprint(err), "set the clock, or join again") {
+		t.Errorf("in five years: got %v, want no request with a certificate that has expired", err)
+	}
+	if got := p.Expired(); got != "" {
+		t.Errorf("today: got %q, want that it has not expired", got)
+	}
+	s.Close()
+	must(t, os.Remove(root+conf))
+	if err := p.Kubeconfig(t.Context(), "n1"); verdictOf(err) != "unknown" {
+		t.Errorf("unreachable cluster: got %v, want it unknown", err)
+	}
+}
+
+// newProbe returns a probe of a node whose cluster gives one answer to all requests, and the last request. The cluster
+// has the Node certified, too.
+func newProbe(t *testing.T, name string, answer *demo.BadResponse) (p Probe, asked *string) {
+	t.Helper()
+	d := demo.New(demo.ServerConfig{})
+	asked = new(string)
+	d.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		b, _ := io.ReadAll(r.Body)
+		*asked = strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Content-Type") + " " + string(b))
+		status, body := answer.Status, answer.Body
+		if strings.HasSuffix(r.URL.Path, "/certified") {
+			status, body = http.StatusOK, `{"kind":"Node","metadata":{"name":"certified"}}`
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+		return true
+	}
+	d.StartTLS()
+	t.Cleanup(d.Close)
+	root := t.TempDir()
+	place(t, root, joined.Conf, string(d.NodeKubeconfig(name)))
+	return Probe{Root: root, Now: time.Now}, asked
+}
+
+func TestNodeObject(t *testing.T) {
+	for _, c := range []struct {
+		code        int
+		body, state string
+	}{
+		{200, `{"kind":"Node","metadata":{"name":"n1"}}`, "ok"},
+		{200, `<html>`, "unknown"},
+		{404, `{"kind":"Status","reason":"NotFound","details":{"name":"n1","kind":"nodes"}}`, "failed"},
+		{404, `not found`, "unknown"},
+		{403, `{"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}}`, "unknown"},
+		{503, ``, "unknown"},
+	} {
+		answer := &demo.BadResponse{Status: c.code, Body: c.body}
+		p, asked := newProbe(t, "n1", answer)
+		if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != c.state || *asked != "GET /api/v1/nodes/n1" {
+			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, *asked, c.state)
+		}
+		// If the host name is not the node's name, the name comes from the certificate.
+		p, _ = newProbe(t, "certified", answer)
+		if _, err := p.Node(t.Context(), "n1"); err != nil {
+			t.Errorf("%d %s: got %v, want the node of the certificate's name", c.code, c.body, err)
+		}
+	}
+}
+
+// What a patch is sent as, and what counts as the cluster's no.
+func TestPatchLabels(t *testing.T) {
+	var answer demo.BadResponse
+	p, asked := newProbe(t, "n1", &answer)
+	for _, c := range []struct {
+		code       int
+		body, want string
+	}{
+		{200, "{}", ""},
+		{403, `{"kind":"Status","message":"is not allowed to modify labels: a.k8s.io/x"}`, "refused: is not allowed to modify labels: a.k8s.io/x"},
+		{422, `{"kind":"Status","message":"the server rejected our request due to an error in our request"}`, "refused: the server rejected"},
+		{400, `{"kind":"Status","message":"admission webhook \"x\" denied the request: no"}`, "refused: admission webhook"},
+		{401, `{"kind":"Status","message":"ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"}`,
+			"refused: ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"},
+		{401, `{"kind":"Status","message":"Unauthorized"}`, "unknown: "},
+		{413, `{"kind":"Status","message":"denied request: too large"}`, "refused: denied request: too large"},
+		{400, `<html>a portal</html>`, "unknown: "},
+		{404, `{"kind":"Status","message":"nodes \"n1\" not found"}`, "unknown: "},
+		{429, `{"kind":"Status","message":"too many requests"}`, "unknown: "},
+		{500, ``, "unknown: "},
+	} {
+		answer = demo.BadResponse{Status: c.code, Body: c.body}
+		err := p.Patch(t.Context(), "n1", "", kubelet.LabelChanges{
+			{Key: "a.k8s.io/x~y", Value: "1"},
+			{Key: "b", Value: "2", Remove: true},
+			{Key: "c", Value: ""},
+		})
+		state := ""
+		var refused interface{ Refused() bool }
+		switch {
+		case errors.As(err, &refused) && refused.Refused():
+			state = "refused: " + err.Error()
+		case err != nil:
+			state = verdictOf(err) + ": " + err.Error()
+		}
+		if !strings.HasPrefix(state, c.want) || c.want == "" && state != "" {
+			t.Errorf("%d %s: %q, want %q", c.code, c.body, state, c.want)
+		}
+		want := `PATCH /api/v1/nodes/n1?fieldManager=prelet application/json-patch+json [{"op":"add","path":"/metadata/labels/a.k8s.io~1x~0y","value":"1"},{"op":"test","path":"/metadata/labels/b","value":"2"},{"op":"remove","path":"/metadata/labels/b"},{"op":"add","path":"/metadata/labels/c","value":""}]`
+		if *asked != want {
+			t.Errorf("sent %s\nwant %s", *asked, want)
+		}
+	}
+}
+
+// Annotations are sent as a merge patch, where null removes one.
+func TestPatchAnnotations(t *testing.T) {
+	answer := demo.BadResponse{Status: http.StatusOK, Body: `{"kind":"Status","message":"not here"}`}
+	p, asked := newProbe(t, "n1", &answer)
+	value := "1"
+	changes := annotation.Patch{"a/b": &value, "c": nil}
+
+	err := p.Patch(t.Context(), "n1", "", changes)
+	want := `PATCH /api/v1/nodes/n1?fieldManager=prelet application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`
+	if *asked != want || err != nil {
+		t.Errorf("got %v, sent %s\nwant %s", err, *asked, want)
+	}
+	answer.Status = http.StatusForbidden
+	err = p.Patch(t.Context(), "n1", "", changes)
+	if err == nil || !strings.Contains(err.Error(), "not here") {
+		t.Errorf("403: got %v, want the message of the cluster", err)
+	}
+}
+
+func TestEvent(t *testing.T) {
+	answer := demo.BadResponse{Status: http.StatusCreated, Body: `{"kind":"Event","message":"not here"}`}
+	p, asked := newProbe(t, "n1", &answer)
+	now := p.Now()
+	p.Now = func() time.Time { return now }
+	at := now.UTC().Format(time.RFC3339)
+	e := kubelet.Event{Node: "n1", Reason: "PreletHeld", Message: "pinned", IsWarning: true}
+
+	err := p.Event(t.Context(), e)
+	want := `POST /api/v1/namespaces/default/events application/json {"count":1,` +
+		`"firstTimestamp":"` + at + `",` +
+		`"involvedObject":{"apiVersion":"v1","kind":"Node","name":"n1","uid":"n1"},` +
+		`"lastTimestamp":"` + at + `","message":"pinned","metadata":{"generateName":"n1."},` +
+		`"reason":"PreletHeld","reportingComponent":"prelet","reportingInstance":"n1",` +
+		`"source":{"component":"prelet","host":"n1"},"type":"Warning"}`
+	if *asked != want || err != nil {
+		t.Errorf("got %v, sent %s\nwant %s", err, *asked, want)
+	}
+	answer.Status = http.StatusForbidden
+	err = p.Event(t.Context(), e)
+	if err == nil || !strings.Contains(err.Error(), "not here") {
+		t.Errorf("403: got %v, want the message of the cluster", err)
+	}
+}
+
+func TestChangedAgo(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/a", "x")
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(root+"/a", old, old); err != nil { // what a copy keeps does not count
+		t.Fatal(err)
+	}
+	p := Probe{Root: root}
+	if ago, ok := p.ChangedAgo([]string{"/a"}); !ok || ago > time.Minute {
+		t.Errorf("a file that was just changed: got %s, %t; want less than a minute", ago, ok)
+	}
+	for _, paths := range [][]string{nil, {"/a", "/gone"}} {
+		if ago, ok := p.ChangedAgo(paths); ok {
+			t.Errorf("%q: got %s; want it unknown", paths, ago)
+		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
+}

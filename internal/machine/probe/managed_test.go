@@ -1,0 +1,181 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/model/tape"
+)
+
+// newGeneration commits a generation with the files /etc/plain and /etc/secret below a new root. /etc/plain existed.
+func newGeneration(t *testing.T) (root string, store *generation.Store) {
+	t.Helper()
+	root = t.TempDir()
+	place(t, root, "/etc/plain", "before")
+	target := func(path, text string, secret bool) generation.Target {
+		return generation.Target{
+			Path: path, Kind: generation.File, Content: []byte(text), Mode: 0o644, Secret: secret,
+			UID: generation.Keep, GID: generation.Keep,
+		}
+	}
+	plan := []byte(`{"files":[{"path":"/etc/plain","purpose":"kubelet-config"}]}`)
+	return root, openStore(t, root, generation.Proposal{
+		PlanID:  "p1",
+		Targets: []generation.Target{target("/etc/plain", "text", false), target("/etc/secret", "hidden", true)},
+		Blobs:   map[string][]byte{"plan.json": plan},
+	})
+}
+
+// openStore is a store below a root with one generation.
+func openStore(t *testing.T, root string, p generation.Proposal) *generation.Store {
+	t.Helper()
+	store, err := generation.Open(t.Context(), generation.StoreConfig{
+		Root: root, Dir: filepath.Join(root, "var/lib/prelet"), BootID: strings.Repeat("0", 32),
+	})
+	must(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	tx, err := store.Begin(p)
+	if err == nil {
+		_, err = tx.Commit()
+	}
+	if err == nil {
+		err = tx.Publish()
+	}
+	must(t, err)
+	return store
+}
+
+func TestTarget(t *testing.T) {
+	root, store := newGeneration(t)
+	l := newLive(t, Sources{Root: root, Store: store, Credentials: creds{"same": "hidden", "other": "x"}})
+	placeholder := func(name string) string { return "\ue000cred:" + name + "\ue001" }
+	change := func(text string) func() { return func() { place(t, root, "/etc/plain", text) } }
+
+	for _, c := range []struct {
+		name       string
+		before     func()
+		req        world.TargetReq
+		want       world.TargetAns // without mode, owner and hash
+		uncompared string
+	}{
+		{"as written", nil, world.TargetReq{Path: "/etc/plain"}, world.TargetAns{Exists: true, Text: "text"}, ""},
+		{"not a target", nil, world.TargetReq{Path: "/etc/none"}, world.TargetAns{}, ""},
+		{
+			"changed", change("by hand"), world.TargetReq{Path: "/etc/plain"},
+			world.TargetAns{Exists: true, Text: "by hand", Drift: "its content was changed"}, "",
+		},
+		{
+			"not UTF-8", change("\xff"), world.TargetReq{Path: "/etc/plain"},
+			world.TargetAns{Exists: true, Drift: "its content was changed"}, "",
+		},
+		{"no longer a secret", nil, world.TargetReq{Path: "/etc/secret"}, world.TargetAns{Exists: true}, ""},
+		{
+			"the same secret", nil, world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
+			world.TargetAns{Exists: true, Same: true}, "",
+		},
+		{
+			"another secret", nil, world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("other")},
+			world.TargetAns{Exists: true}, "",
+		},
+		{
+			"no credential", nil, world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("gone")},
+			world.TargetAns{Exists: true}, `credential "gone"`,
+		},
+		{
+			"a character of placeholders", func() { place(t, root, "/etc/secret", "# \ue000") },
+			world.TargetReq{Path: "/etc/secret", Secret: true, Want: "# \ue000"},
+			world.TargetAns{Exists: true, Same: true, Drift: "its content was changed"}, "",
+		},
+		{
+			"a secret that is gone", func() { _ = os.Remove(filepath.Join(root, "etc/secret")) },
+			world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
+			world.TargetAns{Drift: "it is gone"}, "",
+		},
+	} {
+		if c.before != nil {
+			c.before()
+		}
+		got, a, err := world.Target.Ask(t.Context(), l, c.req)
+		if err != nil {
+			t.Errorf("%s: got %+v, want an answer", c.name, a)
+			continue
+		}
+		if c.req.Secret && got.SHA256 != "" {
+			t.Errorf("%s: got hash %s of a secret, want none", c.name, got.SHA256)
+		}
+		if (got.Uncompared == "") != (c.uncompared == "") || !strings.Contains(got.Uncompared, c.uncompared) {
+			t.Errorf("%s: uncompared: got %q, want %q", c.name, got.Uncompared, c.uncompared)
+		}
+		if got.Exists != c.want.Exists || got.Text != c.want.Text || got.Same != c.want.Same ||
+			got.Drift != c.want.Drift {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestGarbledState: the content of a file that is not a state of a manager stays on the node. The answer only has that.
+func TestGarbledState(t *testing.T) {
+	root := t.TempDir()
+	l := newLive(t, Sources{Root: root})
+
+	for _, c := range []struct {
+		name, path, text string
+		want             bool
+	}{
+		{"a state", "memory_manager_state", `{"policyName":"Static","machineState":{},"checksum":1}`, false},
+		{"an empty file", "memory_manager_state", "", true},
+		{"cut off", "cpu_manager_state", `{"policyName":"static","defaultCp`, true},
+		{"bytes", "cpu_manager_state", "\x00\xff", true},
+		{"not an object", "cpu_manager_state", "null", true},
+		{"another file", "device_state", "\x00\xff", false},
+	} {
+		path := "/var/lib/kubelet/" + c.path
+		placeMode(t, root, path, c.text, 0o600)
+
+		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
+		if err != nil || got.Garbled != c.want || c.want && (got.Text != "" || got.SHA256 != "") {
+			t.Errorf("%s: got %+v, %v; want garbled %v, and no content of such a file", c.name, got, err, c.want)
+		}
+		must(t, os.Remove(filepath.Join(root, path)))
+	}
+}
+
+func TestOriginal(t *testing.T) {
+	root, store := newGeneration(t)
+	place(t, root, "/etc/other", "now")
+	l := newLive(t, Sources{Root: root, Store: store})
+
+	for path, want := range map[string]world.TargetAns{
+		"/etc/plain":  {Exists: true, Text: "before"},
+		"/etc/secret": {},
+		"/etc/other":  {Exists: true, Text: "now"},
+		"/etc/none":   {},
+	} {
+		got, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+		if err != nil || got.Exists != want.Exists || got.Text != want.Text {
+			t.Errorf("%s: got %+v, want %+v", path, a, want)
+		}
+	}
+}
+
+func TestManaged(t *testing.T) {
+	root, store := newGeneration(t)
+	l := newLive(t, Sources{Root: root, Store: store})
+
+	got, a, err := world.Managed.Ask(t.Context(), l, world.ManagedReq{})
+	if err != nil || got.Generation != 1 || len(got.Targets) != 2 {
+		t.Fatalf("got %+v, want two targets of generation 1", a)
+	}
+	for i, want := range []world.ManagedTarget{
+		{Path: "/etc/plain", Purpose: "kubelet-config", Action: "restore"},
+		{Path: "/etc/secret", Action: "delete"},
+	} {
+		if got := got.Targets[i]; !reflect.DeepEqual(got, want) {
+			t.Errorf("target %d: got %+v, want %+v", i, got, want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package probe
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine/probe/joined"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/demo"
+)
+
+// TestOffline reads a folder in place of the cluster. A malformed token is refused all the same, as it would be
+// before it is sent; a missing one is not, because a laptop has none.
+func TestOffline(t *testing.T) {
+	s := demo.Start(demo.ServerConfig{})
+	defer s.Close()
+	dir := t.TempDir()
+	place(t, dir, "/ca.crt", string(s.CAPEM()))
+	place(t, dir, "/kube-system/right.yaml",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: right, namespace: kube-system}\ndata: {kubelet: x}\n")
+
+	const malformed = "the bootstrap token is malformed"
+	for _, c := range []struct {
+		token, name string
+		trust, fail fault.Code // of the questions "trust" and "object"
+		why         string
+	}{
+		{"", "right", "", "", ""},
+		{"abcdef.0123456789abcdef", "right", "", "", ""},
+		{"abcdef.0123456789abcdef\n", "right", "", "", ""},
+		{"", "none", "", fault.Absent, "is missing"},
+		{"abcdef0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
+		{"ABCDEF.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
+		{"abcdef.0123456789abcdef\r\n", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: want six characters"},
+		{"\ufeffabcdef.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token"},
+		{"abcdef.0123456789abcdef ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token"},
+		{" ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
+	} {
+		secrets := creds{}
+		if c.token != "" {
+			secrets["t"] = c.token
+		}
+		l := New(Sources{Root: t.TempDir(), Objects: dir, Credentials: secrets})
+		access := world.Access{Servers: []string{"192.0.2.1:6443"}, Token: "t"}
+
+		r := world.ObjectReq{Access: access, Namespace: "kube-system", Name: c.name}
+		_, a, _ := world.Object.Ask(t.Context(), l, r)
+		if a.Code() != c.fail || !strings.Contains(a.Why(), c.why) {
+			t.Errorf("%q, %s: got %+v, want code %q: %s", c.token, c.name, a, c.fail, c.why)
+		}
+		if c.token != "" && strings.Contains(a.Why(), "0123456789") {
+			t.Errorf("%q, %s: got %q, want it without the token", c.token, c.name, a.Why())
+		}
+		if _, a, _ := world.Trust.Ask(t.Context(), l, world.TrustReq{Access: access}); a.Code() != c.trust {
+			t.Errorf("%q: trust: got %+v, want code %q", c.token, a, c.trust)
+		}
+		l.Close()
+	}
+}
+
+// TestNamesObjects asks a cluster that does not answer, or that is another one, for the hardware of another machine:
+// the next step is a folder in place of the cluster. For the machine itself it is the way to the cluster.
+func TestNamesObjects(t *testing.T) {
+	s := demo.Start(demo.ServerConfig{})
+	defer s.Close()
+	root := t.TempDir()
+	place(t, root, "/right.crt", string(s.CAPEM()))
+
+	for name, c := range map[string]struct {
+		code   fault.Code
+		access world.Access
+		own    string // the next step without --hardware
+	}{
+		"nobody answers": {
+			fault.ClusterUnreachable,
+			world.Access{Servers: []string{"https://127.0.0.1:1"}, CAFile: "/right.crt", RetryMillis: 1},
+			"Check that `servers`",
+		},
+		"no CA": {
+			fault.ClusterUntrusted,
+			world.Access{Servers: []string{s.URL}, CAFile: "/none.crt", RetryMillis: 1},
+			"put the cluster's CA there",
+		},
+	} {
+		for _, hardware := range []string{"", t.TempDir()} {
+			l := New(Sources{Root: root, Hardware: hardware, Credentials: creds{"t": "abcdef.0123456789abcdef"}})
+			r := world.ObjectReq{Access: c.access, Namespace: "kube-system", Name: "x"}
+			_, a, _ := world.Object.Ask(t.Context(), l, r)
+			l.Close()
+			if a.Code() != c.code || !strings.Contains(a.Fault.Next, c.own) {
+				t.Errorf("%s: got %+v, want code %q and next step %q", name, a.Fault, c.code, c.own)
+				continue
+			}
+			if count := strings.Count(a.Fault.Next, "--objects FOLDER"); count != min(1, len(hardware)) {
+				t.Errorf("%s, hardware %q: got %q with --objects %d times", name, hardware, a.Fault.Next, count)
+			}
+		}
+	}
+}
+
+// TestWhyToken asks for a token that is missing, on a node that had joined: the message has the reason why it joins
+// again.
+func TestWhyToken(t *testing.T) {
+	s := demo.Start(demo.ServerConfig{})
+	defer s.Close()
+	conf := s.NodeKubeconfig("n1")
+	for want, hadJoined := range map[string]bool{
+		"; the node has to join again, because the certificate of /etc/kubernetes/kubelet.conf expired at ": true,
+		"": false,
+	} {
+		root := t.TempDir()
+		if hadJoined {
+			place(t, root, joined.Conf, string(conf))
+		}
+		l := New(Sources{
+			Root:        root,
+			Credentials: creds{},
+			Now:         func() time.Time { return time.Now().AddDate(5, 0, 0) },
+		})
+		_, err := l.newTokenReader("t")(t.Context())
+		var f *fault.Fault
+		if !errors.As(err, &f) || f.Code != fault.CredentialMissing || !strings.Contains(f.Why, want) ||
+			!hadJoined && strings.Contains(f.Why, "join again") {
+			t.Errorf("joined before %v: got %+v, want %q", hadJoined, err, want)
+		}
+		l.Close()
+	}
+}

@@ -1,0 +1,94 @@
+package probe
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/value"
+)
+
+// TestWithheldOriginals shows of the files from which a plan is made only the kubelet's configuration and flags.
+func TestWithheldOriginals(t *testing.T) {
+	const config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	const flags = "# token CANARY-1\nHTTPS_PROXY=http://u:CANARY-2@proxy:3128 # CANARY-3\n\nKUBELET_EXTRA_ARGS=\"--v=2\"\r\n" +
+		"; CANARY-4\nAWS_SECRET=\"CANARY-5 \\\n CANARY-6\"\nCANARY-7\nCANARY-b==\nEMPTY=\nDASH=-CANARY-9\n# CANARY-8"
+
+	tests := map[string]struct {
+		text      string
+		mode      os.FileMode
+		isPrivate bool
+	}{
+		"/etc/default/kubelet":   {flags, 0o600, true},
+		"/etc/sysconfig/kubelet": {"\nKUBELET_EXTRA_ARGS=--v=2\n", 0o600, true},
+		"/etc/a=b/kubelet":       {flags, 0o640, true},
+		"/etc/default/own": {
+			"KUBELET_EXTRA_ARGS=\"\\\n --v=2 \\\n --x=y\"\nKUBELET_KUBEADM_ARGS=$OTHER --v=2\nOPTS=\" --CANARY=3\"\n", 0o600, true,
+		},
+		"/etc/default/key": {
+			"KEY=\"-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\"\nPW=--CANARY\nHTTP=--user=CANARY\nP2=-vCANARY\n" +
+				"KUBELET_EXTRA_ARGS=--v=2\nCANARY==\nCANARYx=\n", 0o600, true,
+		},
+		"/etc/default/token":              {"# CANARY: abcdef.0123456789abcdef\nKUBELET_EXTRA_ARGS=--v=2\n", 0o640, true},
+		"/etc/closed/kubelet":             {"DB=CANARY\n", 0o644, true},
+		"/etc/default/quote":              {"KUBELET_EXTRA_ARGS=--v=2\nDB='CANARY' \"CANARY\n", 0o600, true},
+		"/etc/default/backslash":          {"KUBELET_EXTRA_ARGS=--v=2\nDB=CANARY \\", 0o600, true},
+		"/etc/default/continued":          {"A=1\n# CANARY \\\nKUBELET_EXTRA_ARGS=--v=3\n", 0o600, true},
+		"/etc/public/kubelet":             {strings.ReplaceAll(flags, "CANARY", "shown"), 0o644, false},
+		"/etc/kubernetes/10.conf":         {"kind: [CANARY", 0o600, true},
+		"/var/lib/kubelet/config.yaml":    {config + "maxPods: 7\n", 0o600, false},
+		"/var/lib/kubelet/config-1.yaml":  {config + "# CANARY\nmaxPods: 7\n", 0o600, false},
+		"/var/lib/kubelet/config-0.yaml":  {config + "staticPodURLHeader: {Authorization: [CANARY]}\n", 0o600, false},
+		"/etc/kubernetes/header-for-all":  {config + "staticPodURLHeader: {Authorization: [CANARY]}\n", 0o644, false},
+		"/etc/kubernetes/another/10.conf": {"kind: Another\nsecret: CANARY\n", 0o600, true},
+	}
+
+	root := t.TempDir()
+	l := newLive(t, Sources{Root: root})
+	place(t, root, "/etc/closed/kubelet", "")
+	must(t, os.Chmod(root+"/etc/closed", 0o750))
+
+	for path, test := range tests {
+		placeMode(t, root, path, test.text, test.mode)
+
+		got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+		isHidden := got.SHA256 == ""
+		isWithheld := strings.Contains(test.text, "CANARY")
+		if err != nil || got.Private != test.isPrivate || strings.Contains(got.Text, "CANARY") || isHidden != isWithheld {
+			t.Errorf("%s: got %+v, %v; want private %t, without CANARY, and a hash if nothing is withheld: %t",
+				path, got, err, test.isPrivate, !isWithheld)
+		}
+
+		isConfig := strings.Contains(test.text, config)
+		if text, err := value.ResolvePlaceholders(got.Text, l.Secret); !isConfig && (text != test.text || err != nil) {
+			t.Errorf("%s, resolved: got %q, %v; want %q", path, text, err, test.text)
+		}
+	}
+
+	for path, text := range map[string]string{
+		"/etc/default/bom":  "\ufeffSECRET=CANARY\nKUBELET_EXTRA_ARGS=--v=2\n",
+		"/etc/default/mark": "A=CANARY\ue000\n",
+	} {
+		placeMode(t, root, path, text, 0o600)
+		_, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+		if a.Code() != fault.FileUnusable || a.Value != nil || strings.Contains(a.Why(), "CANARY") {
+			t.Errorf("%s: got %s, %v; want file-unusable without CANARY", path, a.Value, err)
+		}
+	}
+
+	got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/default/kubelet"})
+	must(t, err)
+	env, err := kubelet.ParseEnvFile(got.Text)
+	must(t, err)
+	names := strings.Join(slices.DeleteFunc(env.Names(), value.HasPlaceholder), " ")
+	if want := "HTTPS_PROXY KUBELET_EXTRA_ARGS AWS_SECRET DASH"; names != want {
+		t.Errorf("variables: got %s, want %s", names, want)
+	}
+	if text, _ := env.Value("KUBELET_EXTRA_ARGS"); text != "--v=2" {
+		t.Errorf("flags: got %q, want --v=2", text)
+	}
+}

@@ -1,0 +1,164 @@
+package booting
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/commit"
+	"github.com/prelet/prelet/internal/machine/run/request"
+	"github.com/prelet/prelet/internal/model/value"
+)
+
+// A command by hand that changes a node runs in prelet-apply.service: it has the credentials and the drop-ins of the
+// unit, it is started again when it is killed, and it does not end with a session.
+const (
+	followTime   = 20 * time.Minute // two watches of the longest sensible timeout
+	followRuns   = 4
+	requestEvery = 500 * time.Millisecond
+	// MaxOpenWait is how long prelet.service may wait before it tries again while the gate is open: a kubelet that
+	// crashes meanwhile starts only when prelet.service has ended.
+	MaxOpenWait = 10 * time.Second
+)
+
+// Ended is how a command ended that another process ran for this one, or this one for others. All output is printed.
+type Ended struct {
+	Code fault.Code // "" where it succeeded
+}
+
+// Error implements error.
+func (e Ended) Error() string { return string(e.Code) }
+
+// delegate hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
+// unit. It returns nil when the command is to run in this process: inside prelet's own units, without systemd, and with
+// --config, because the unit cannot read a folder below /home or /tmp.
+func delegate(ctx context.Context, e *app.Env, h *app.Host, config, args []string) error {
+	switch {
+	case e.Serve == nil || !h.Systemd:
+		return nil
+	case h.Self == app.ApplyUnit:
+		return serveAll(e, h)
+	case h.Self != "" || len(config) > 0:
+		return nil
+	}
+	u, err := h.Units.Look(ctx, app.ApplyUnit)
+	if err != nil {
+		return fault.Systemd.Errorf("%s", err)
+	}
+	if u.Load != "loaded" {
+		e.Say(app.ApplyUnit + " is not installed, so this works in this process: do not end it")
+		return nil
+	}
+	return follow(ctx, e, h, args)
+}
+
+// follow offers a request, starts the unit and returns how it ended.
+func follow(ctx context.Context, e *app.Env, h *app.Host, args []string) error {
+	if err := h.CreateRunDir(); err != nil {
+		return err
+	}
+	offer, err := request.Make(h.RunDir, args, e.Stdout, e.Stderr)
+	if err != nil {
+		return fault.CannotWrite.Errorf("a socket in %s: %s; prelet changes a node as root only",
+			h.RunDir, err)
+	}
+	defer offer.Close()
+
+	interrupted := fault.Interrupted.Errorf("%s continues; `prelet status --wait` reports how it ends", app.ApplyUnit)
+	result := ""
+	// Systemd merges our start with a running one, which may have begun before the request was offered.
+	for range followRuns {
+		result, err = h.Units.Start(ctx, app.ApplyUnit, followTime)
+		if err != nil {
+			if ctx.Err() != nil {
+				return interrupted
+			}
+			return fault.Systemd.Errorf("%s", err)
+		}
+		select {
+		case <-offer.Taken:
+			select {
+			case r := <-offer.Ended:
+				if r.Err != nil {
+					return r.Err
+				}
+				return Ended{r.Code}
+			case <-ctx.Done():
+				return interrupted
+			}
+		default:
+		}
+		if result == "canceled" { // by a stop, which another start would cancel in its turn
+			return fault.Interrupted.Errorf(
+				"%s was stopped; `prelet status --wait` reports how it ends", app.ApplyUnit)
+		}
+	}
+	return fault.Systemd.Errorf(
+		"%s ended without an answer (its job: %s); see journalctl -u %s",
+		app.ApplyUnit,
+		result,
+		app.ApplyUnit,
+	)
+}
+
+// serveAll serves all requests. It returns nil without one.
+func serveAll(e *app.Env, h *app.Host) error {
+	code, isServed := request.ServeAll(h.RunDir, e.Serve, e.Say)
+	if !isServed {
+		return nil
+	}
+
+	return Ended{code}
+}
+
+// waitToRetry waits before a run that systemd repeats by itself, longer each time. A run that a person asked for begins
+// at once, and a request that comes during the wait (asked) ends it.
+func waitToRetry(ctx context.Context, h *app.Host) (asked bool, err error) {
+	if h.Self != app.BootUnit && h.Self != app.ApplyUnit {
+		return false, nil
+	}
+	n := 1 // where systemd does not answer
+	if u, err := h.Units.Look(ctx, h.Self); err == nil {
+		n = int(u.Restarts)
+	}
+	if n == 0 || !commit.NeedsDelay(readLastRun(h).Code, n) {
+		return false, nil
+	}
+	wait := commit.RetryDelay(n, h.Jitter())
+	if _, open, err := h.Gate().State(); err == nil && open {
+		wait = min(wait, MaxOpenWait)
+	}
+	if _, rest := commit.FindHolds(h.StateDir(), h.BootID, h.Clock.Monotonic()); rest > 0 {
+		wait = min(wait, rest)
+	}
+	_ = h.Notify.Extend(wait + 4*app.KeepAlive)
+	_ = h.Notify.Status(fmt.Sprintf("%s; waiting %s before try %d (systemctl restart %s: now)",
+		lastSummary(h), wait.Round(time.Second), n+1, h.Self))
+
+	return waitForRequest(ctx, h, h.Clock.Monotonic()+wait)
+}
+
+// waitForRequest waits until a command has asked for a run, or until a time of the monotonic clock.
+func waitForRequest(ctx context.Context, h *app.Host, end time.Duration) (asked bool, err error) {
+	for h.Clock.Monotonic() < end {
+		if len(request.List(h.RunDir)) > 0 {
+			return true, nil
+		}
+		err := h.Clock.Sleep(ctx, min(requestEvery, end-h.Clock.Monotonic()))
+		if err != nil {
+			return false, fault.Systemd.Errorf("stopped while waiting to try again: %s", err)
+		}
+	}
+	return false, nil
+}
+
+// lastSummary returns how the last run ended, in at most 120 characters.
+func lastSummary(h *app.Host) string {
+	s, err := h.LoadReport()
+	if err != nil || s.Summary == "" {
+		return "the run before failed"
+	}
+	return value.Cut(s.Summary, 120)
+}

@@ -1,0 +1,126 @@
+package booting
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/commit"
+	"github.com/prelet/prelet/internal/machine/generation"
+)
+
+// NewestGood selects the last good generation before the current one.
+const NewestGood = commit.NewestGood
+
+// RollbackOptions are the generation to go back to.
+type RollbackOptions struct {
+	Root    string   // generations and targets are below it, and no unit is touched; "" is this node
+	To      int      // a generation, NewestGood, or 0 for as before prelet
+	Release bool     // go nowhere: release a pinned generation, and held plans
+	Request []string // the command line that prelet-apply.service runs in place of this process
+}
+
+// RolledBack is the result of going back: the document of `rollback -o json`.
+type RolledBack struct {
+	FormatVersion int                `json:"format_version"`
+	Released      bool               `json:"released"`          // the pinned generation and held plans; that was all
+	WasHeld       bool               `json:"-"`                 // with Released: something was pinned or held
+	Generation    int                `json:"generation"`        // the new one
+	To            int                `json:"restores"`          // whose contents it has; 0: as before prelet
+	Verdict       activation.Verdict `json:"verdict,omitempty"` // good, pending, unknown; absent below a root
+}
+
+// Rollback goes back to an earlier generation, and holds the site's plans until a release.
+func Rollback(ctx context.Context, e *app.Env, o RollbackOptions) (RolledBack, error) {
+	h, err := e.HostOf(o.Root, true)
+	if err != nil {
+		return RolledBack{}, err
+	}
+	defer h.Units.Close()
+
+	if o.Release {
+		store, err := h.Lock(ctx)
+		if err != nil {
+			return RolledBack{}, err
+		}
+		defer store.Close()
+
+		return release(ctx, e, h, store)
+	}
+
+	if !h.IsBelow() {
+		if err := delegate(ctx, e, h, nil, o.Request); err != nil {
+			return RolledBack{}, err
+		}
+	}
+	store, err := h.LockNode(ctx)
+	if err != nil {
+		return RolledBack{}, err
+	}
+	defer store.Close()
+	if h.IsBelow() {
+		gen, goal, err := commit.RollBackBelowRoot(store, o.To, generation.ByHand)
+		if err != nil {
+			return RolledBack{}, err
+		}
+		ended := commit.Ended{Changed: true}
+		ended.Outcome.Generation = gen
+		r := nodeRun{Run: &commit.Run{Store: store, Ended: ended}, kind: ofRoot, env: e, host: h}
+		r.publish(ctx)
+
+		return RolledBack{FormatVersion: 1, Generation: gen, To: goal}, nil
+	}
+
+	return rollbackNode(ctx, e, h, store, o)
+}
+
+func release(ctx context.Context, e *app.Env, h *app.Host, store *generation.Store) (RolledBack, error) {
+	if err := activation.Newer(store); err != nil {
+		return RolledBack{}, err
+	}
+	_, _, isHeld := store.Pinned()
+	if plans, err := store.HeldAll(); err != nil || len(plans) > 0 {
+		isHeld = true
+	}
+	if j, err := store.Journal(); err != nil || j != nil && j.HoldPlan != "" {
+		isHeld = true
+	}
+	if err := store.Release(); err != nil {
+		return RolledBack{}, err
+	}
+	if !h.IsBelow() && !h.IsOff() { // after prelet=off the report says that, as before
+		r := nodeRun{Run: &commit.Run{Store: store}, kind: ofRelease, env: e, host: h}
+		r.publish(ctx)
+	}
+
+	return RolledBack{FormatVersion: 1, Released: true, WasHeld: isHeld}, nil
+}
+
+func rollbackNode(
+	ctx context.Context, e *app.Env, h *app.Host, store *generation.Store, o RollbackOptions,
+) (RolledBack, error) {
+	if err := cmp.Or(activation.Newer(store), store.ReadOnly()); err != nil {
+		return RolledBack{}, err
+	}
+	// A mistyped number is not a run: status keeps the last run. An interrupted commit is finished first.
+	was, err := store.Journal()
+	if err == nil && !was.IsUnfinished() {
+		if _, err := commit.FindTarget(store, o.To); err != nil {
+			return RolledBack{}, err
+		}
+	}
+	e.HideKept(store, o.To)
+	r := begin(e, h, store, false)
+	goal := r.RollBack(ctx, o.To)
+	r.publish(ctx)
+	if err := faultOf(r.Ended); err != nil {
+		return RolledBack{}, err
+	}
+	return RolledBack{
+		FormatVersion: 1,
+		Generation:    r.Outcome.Generation,
+		To:            goal,
+		Verdict:       r.Outcome.Verdict,
+	}, nil
+}

@@ -1,0 +1,251 @@
+// Package booting changes a node: a run, its verdict, rollback and recovery, and what follows each (publish.go). It
+// takes the lock before it writes. Only package commit decides.
+package booting
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/activation"
+	"github.com/prelet/prelet/internal/machine/commit"
+	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/plan/hostfiles"
+	"github.com/prelet/prelet/internal/plan/lang"
+)
+
+// RunOptions are the node and the site of a run. What Where names was checked.
+type RunOptions struct {
+	app.Where
+	Retry  bool // try a held plan again, and release a pinned generation
+	NoHold bool // start the kubelet although a hold of the site is true
+	// ThisMachine says that the generations and the identity on the disk are of this machine.
+	ThisMachine bool
+	Request     []string // the command line that prelet-apply.service runs in place of this process
+}
+
+// Ran is the result of a run. Its Code is "" where it succeeded.
+type Ran struct {
+	commit.Ended
+	Site     *lang.Site      // nil where it could not be opened
+	Complete bool            // there is a complete plan, and each of its files could be written
+	Messages hcl.Diagnostics // Err in full; nil where Err says it all
+	Degraded []fault.Reason  // differences from the site that do not stop the boot
+}
+
+// Run does all stages, writes the node's files and waits for the kubelet. Below a root it writes files and touches no
+// unit.
+func Run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
+	r, err := run(ctx, e, o)
+	r.Complete = r.Plan != nil && r.Plan.Complete
+	if placed := commit.Diagnose(r.Plan, r.Err); placed != nil {
+		r.Complete = false
+		r.Messages = hcl.Diagnostics{placed}
+	} else {
+		r.Messages = commit.Explain(r.Err)
+	}
+
+	return r, err
+}
+
+func run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
+	o.MustBeSigned = true
+
+	if o.Root == "" && (o.Hardware != "" || o.Objects != "") {
+		return Ran{}, fault.Usage.Errorf(
+			"--hardware and --objects replace a machine and a cluster: " +
+				"give --root as well, so that this node stays as it is",
+		)
+	}
+	h, err := e.HostOf(o.Root, true)
+	if err != nil {
+		return Ran{}, err
+	}
+	defer h.Units.Close()
+	if h.IsBelow() {
+		return runRoot(ctx, e, h, o)
+	}
+
+	stopLoading := h.ExtendTimeout(app.MaxLoading)
+	err = delegate(ctx, e, h, o.Config, o.Request)
+	stopLoading()
+	if err != nil {
+		return Ran{}, err
+	}
+
+	return runNode(ctx, e, h, o)
+}
+
+// waitToRun waits as long as failed runs of this boot require. It returns Ended if a waiting request was served instead
+// of the run.
+func waitToRun(ctx context.Context, e *app.Env, h *app.Host) error {
+	if e.Serve == nil {
+		return nil
+	}
+	asked, err := waitToRetry(ctx, h)
+	if err != nil || !asked || h.Self != app.ApplyUnit {
+		return err
+	}
+	return serveAll(e, h)
+}
+
+// begin returns a run that can recover, verify and roll back, but not plan. With again, it adds to the report of an
+// earlier process of this boot.
+func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRun {
+	rep := e.StartReport(h, again)
+	e.HideKept(store)
+	machine := h.Machine(store, rep)
+	machine.Redact = e.Redactor.String
+	e.ShowSteps(machine)
+	kind := ofRun
+	if store == nil {
+		kind = ofUnopened
+	}
+
+	r := &nodeRun{
+		kind: kind,
+		Run: &commit.Run{
+			Store:   store,
+			Machine: machine,
+			Report:  rep,
+		},
+		env:     e,
+		host:    h,
+		isAgain: again,
+	}
+	r.SiteUnit = func() string {
+		if r.node != nil {
+			return hostfiles.KubeletUnit(r.node.Site)
+		}
+
+		return h.KubeletUnit()
+	}
+
+	return r
+}
+
+// runNode is a run on this node, in this process: it locks the generations, lets package commit plan and apply, and
+// publishes how that ended.
+func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, error) {
+	stopLoading := sync.OnceFunc(h.ExtendTimeout(app.MaxLoading))
+	defer stopLoading()
+
+	if err := h.CreateRunDir(); err != nil {
+		return Ran{}, err
+	}
+
+	if err := waitToRun(ctx, e, h); err != nil {
+		return Ran{}, err
+	}
+
+	began := h.Clock.Now()
+	store, err := h.Lock(ctx)
+	if err != nil {
+		reportUnopened(ctx, e, h, err)
+		return Ran{}, err
+	}
+	defer store.Close()
+
+	locked := h.Clock.Now()
+	r := begin(e, h, store, false)
+	r.Report.Span(report.KindStep, "lock", began, locked.Sub(began))
+
+	o.Root = h.Root
+	r.where = &o.Where
+	defer r.close()
+
+	acceptMachine(e, h, store, o)
+	r.Retry = o.Retry
+	r.NoHold = o.NoHold
+	r.Off = h.IsOff()
+
+	waitForConditions := r.beginConditions(ctx)
+	waitForNode := r.beginRivalLook(ctx)
+	isEnded := r.Begin(ctx)
+	stopLoading()
+	for !isEnded {
+		options := r.makePlan(ctx)
+		waitForConditions()
+		waitForNode()
+		isEnded = r.Apply(ctx, options)
+	}
+	waitForConditions()
+	waitForNode()
+
+	r.publish(ctx)
+	out := Ran{Ended: r.Ended, Degraded: r.Report.Status().Degraded}
+	if r.node != nil {
+		out.Site = r.node.Site
+	}
+
+	return out, nil
+}
+
+// acceptMachine keeps that the generations on the disk are of this machine, if a person says so. The publication
+// "machine" would be too late: the plan and activation leave out what another machine has made.
+func acceptMachine(e *app.Env, h *app.Host, store *generation.Store, o RunOptions) {
+	if o.ThisMachine {
+		e.SayError(commit.KeepMachine(store, machineOf(h), h.CertifiedNode, true))
+	}
+}
+
+// reportUnopened reports a run that could not open the generations, and writes the reason at the gate if that is shut.
+// Where another prelet holds the lock, that one reports.
+func reportUnopened(ctx context.Context, e *app.Env, h *app.Host, err error) {
+	code := fault.CodeOf(err)
+	if code == fault.Locked {
+		return
+	}
+
+	r := begin(e, h, nil, false)
+	r.Off = h.IsOff()
+	shut, gateErr := r.Machine.KeepShut(err.Error())
+	if shut {
+		r.Report.HeldBack(r.UnitName(), err.Error())
+	}
+	e.SayError(gateErr)
+	r.Code = code
+	r.Summary = err.Error()
+	r.publish(ctx)
+}
+
+// runRoot writes below a root where no unit runs.
+func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, error) {
+	store, err := h.LockNode(ctx)
+	if err != nil {
+		return Ran{}, err
+	}
+	defer store.Close()
+
+	if _, err = store.Recover(); err != nil {
+		return Ran{}, err
+	}
+
+	if err := activation.Newer(store); err != nil {
+		return Ran{}, err
+	}
+
+	acceptMachine(e, h, store, o)
+
+	r := nodeRun{Run: &commit.Run{Store: store}, kind: ofRoot, env: e, host: h, where: &o.Where}
+	r.node = e.Open(o.Where, store)
+	defer r.close()
+
+	p := r.node.PlanUnless(ctx)
+	app.KeepCounter(o.StateDir(), p)
+	r.Ended = commit.RunBelowRoot(r.node.ApplyOptions(p), o.Retry, o.Root)
+	if r.Err != nil && commit.Diagnose(p, r.Err) == nil {
+		return Ran{}, r.Err
+	}
+	r.publish(ctx)
+
+	return Ran{
+		Ended:    r.Ended,
+		Site:     r.node.Site,
+		Degraded: p.Degraded,
+	}, nil
+}

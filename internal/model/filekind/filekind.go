@@ -1,0 +1,88 @@
+// Package filekind recognises a file of another kind than the one that is needed, for messages.
+package filekind
+
+import (
+	"bytes"
+	"os"
+	"strings"
+
+	"github.com/prelet/prelet/internal/model/lazy"
+)
+
+// The kinds that messages have a next step for.
+const (
+	Certificate = "a certificate"
+	Compressed  = "a compressed file" // a bundle, too
+	Kubeconfig  = "a kubeconfig"
+	Recording   = "a recording of prelet"
+)
+
+// head is as much of a file as its kind needs.
+const head = 4096
+
+// Of returns what a text is, with its article; "" if that is not known.
+func Of(text []byte) string {
+	text = bytes.TrimSpace(text[:min(len(text), head)])
+	has := func(part string) bool { return bytes.Contains(text, []byte(part)) }
+	begins := func(magic string) bool { return bytes.HasPrefix(text, []byte(magic)) }
+	switch {
+	case len(text) == 0:
+		return "empty"
+	case begins("\x1f\x8b"), begins("\x28\xb5\x2f\xfd"), begins("\xfd7zXZ"), begins("BZh"):
+		return Compressed
+	case begins("PK\x03\x04"), len(text) > 262 && string(text[257:262]) == "ustar":
+		return "an archive"
+	case has("PRIVATE KEY-----"):
+		return "a private key"
+	case has("-----BEGIN CERTIFICATE-----"):
+		return Certificate
+	case begins("{") && has(`"format":`) && has(`"prelet":`):
+		return Recording
+	case kubeconfig().Match(text):
+		return Kubeconfig
+	case lshw().Match(text):
+		return "the output of lshw"
+	}
+	if kind := kubernetes().FindSubmatch(text); kind != nil {
+		return "a " + string(kind[1]) + " of Kubernetes"
+	}
+
+	return ""
+}
+
+// IsRecording reports whether a name is that of a recording.
+func IsRecording(name string) bool {
+	return strings.HasSuffix(name, ".prelet") || strings.HasSuffix(name, ".prelet.gz")
+}
+
+// OfFile is Of for a file: "" if it cannot be read. On a node, userfile.Kind is it with a bound.
+func OfFile(name string) string {
+	st, err := os.Stat(name)
+	if err != nil || !st.Mode().IsRegular() { // a pipe would be waited for
+		return ""
+	}
+	f, err := os.Open(name) //nolint:forbidigo // a regular file, of which the beginning is read
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text := make([]byte, head)
+	n, _ := f.Read(text) // of an empty file: io.EOF
+
+	return OfNamed(name, text[:n])
+}
+
+// OfNamed is Of for the beginning of a file, of which the name may say more.
+func OfNamed(name string, text []byte) string {
+	if len(text) > 0 && IsRecording(name) {
+		return Recording
+	}
+
+	return Of(text)
+}
+
+var (
+	kubeconfig = lazy.Regexp(`(?m)(^|[{,])\s*"?kind"?: "?Config\b`)
+	lshw       = lazy.Regexp(`^(\[\s*)?\{\s*"id"\s*:\s*"[^"]*",\s*"class"`)
+	kubernetes = lazy.Regexp(`(?m)^"?kind"?: "?([A-Z][A-Za-z]+)"?,?$`)
+)

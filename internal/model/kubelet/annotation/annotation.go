@@ -1,0 +1,141 @@
+// Package annotation is the report of a run in the annotations of its Node: a run writes it, and kubectl prelet reads
+// it. The package is pure, and imports only the standard library, because kubectl prelet also runs where prelet does
+// not.
+package annotation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prelet/prelet/internal/model/lazy"
+)
+
+// The keys of the annotations.
+const (
+	Generation = "prelet.github.io/generation"
+	Plan       = "prelet.github.io/plan"
+	Revision   = "prelet.github.io/revision"
+	Degraded   = "prelet.github.io/degraded"
+	// Taints is the list of taints that prelet owns on the Node, separated by spaces. It is not a part of a Content.
+	Taints = "prelet.github.io/taints"
+	// Assumed is only on the Nodes of a rehearsal: what is assumed of one. It is not a part of a Content either.
+	Assumed = "prelet.github.io/assumed"
+)
+
+// Limits of the values: the annotations of a Node together may have 256 KiB, and other parties write some too.
+const (
+	maxReasons = 16
+	maxSummary = 300 // characters
+)
+
+// Settings are those of the site for the annotations of the Node.
+type Settings struct {
+	Revision string `json:"revision,omitempty"` // of the site; "": without this annotation
+}
+
+// Content is the content of the annotations.
+type Content struct {
+	Generation int      `json:"generation"`         // in place
+	Plan       string   `json:"plan_hash"`          // of that generation
+	Revision   string   `json:"revision,omitempty"` // of the site, as the site gives it
+	Degraded   []Reason `json:"degraded"`           // why not everything is as the site says
+}
+
+// Reason is one reason why a node is degraded. The code has a page: prelet explain code/NAME.
+type Reason struct {
+	Code    string `json:"code"`
+	Summary string `json:"summary"`
+}
+
+// Values returns the annotations by key. A field that the report lacks has no annotation.
+func (r Content) Values() map[string]string {
+	values := map[string]string{
+		Generation: strconv.Itoa(r.Generation),
+		Plan:       r.Plan,
+	}
+	if r.Revision != "" {
+		values[Revision] = r.Revision
+	}
+	if len(r.Degraded) > 0 {
+		values[Degraded] = encodeReasons(r.Degraded)
+	}
+
+	return values
+}
+
+func encodeReasons(reasons []Reason) string {
+	short := slices.Clone(reasons[:min(len(reasons), maxReasons)])
+	for i, reason := range short {
+		if text := []rune(reason.Summary); len(text) > maxSummary {
+			short[i].Summary = string(text[:maxSummary-1]) + "…"
+		}
+	}
+
+	text, err := json.Marshal(short)
+	if err != nil {
+		panic(fmt.Sprintf("annotation: strings do not encode: %v", err))
+	}
+
+	return string(text)
+}
+
+// Patch is a change of the annotations of a Node: the new value by key, nil for an annotation to remove.
+type Patch map[string]*string
+
+// Patch implements kubelet.Change by a merge patch (RFC 7386).
+func (c Patch) Patch(time.Time) (kind, path string, document any) {
+	return "merge-patch", "", map[string]any{"metadata": map[string]any{"annotations": c}}
+}
+
+// Changes returns what gives a Node the values. Annotations of others are left out.
+func Changes(have, values map[string]string) Patch {
+	changes := Patch{}
+	for _, key := range []string{Generation, Plan, Revision, Degraded} {
+		was, isThere := have[key]
+		value, isWanted := values[key]
+		switch {
+		case isWanted && (!isThere || was != value):
+			changes[key] = &value
+		case isThere && !isWanted:
+			changes[key] = nil
+		}
+	}
+
+	return changes
+}
+
+// codePattern matches the codes of reasons. A reader may print a command with one, so it must not contain anything that
+// a shell interprets.
+var codePattern = lazy.Regexp(`^[a-z][a-z0-9-]{0,39}$`)
+
+// Parse reads the annotations of a Node. ok is false if prelet has written none. Annotations that another program
+// changed so that they cannot be read are an error.
+func Parse(annotations map[string]string) (r Content, ok bool, err error) {
+	text, ok := annotations[Generation]
+	if !ok {
+		return Content{}, false, nil
+	}
+
+	r.Plan = annotations[Plan]
+	r.Revision = annotations[Revision]
+	r.Generation, err = strconv.Atoi(text)
+	if err != nil || r.Generation < 0 {
+		return r, true, fmt.Errorf("annotation %s is %.40q, not the number of a generation", Generation, text)
+	}
+
+	if text := annotations[Degraded]; text != "" {
+		if err := json.Unmarshal([]byte(text), &r.Degraded); err != nil {
+			return r, true, fmt.Errorf("annotation %s is not a list of reasons: %w", Degraded, err)
+		}
+	}
+	for _, reason := range r.Degraded {
+		if !codePattern().MatchString(reason.Code) {
+			return r, true, fmt.Errorf("annotation %s has a reason with the invalid code %.40q", Degraded, reason.Code)
+		}
+	}
+
+	return r, true, nil
+}

@@ -1,0 +1,144 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/prelet/prelet/internal/model/kubelet"
+)
+
+func parse(fields string) (*kubelet.Config, error) {
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + fields
+	if inner, ok := strings.CutPrefix(fields, "{"); ok {
+		text = "{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, " + inner
+	}
+	c, err := kubelet.ParseConfig(text)
+	if err == nil || !strings.Contains(err.Error(), ", want ") {
+		return c, err
+	}
+
+	patch := map[string]any{} // of the header itself
+	if err := yaml.Unmarshal([]byte(fields), &patch); err != nil {
+		return nil, err
+	}
+	c = kubelet.NewConfig()
+
+	return c, c.Merge(patch)
+}
+
+// config reads the fields of a configuration.
+func config(t testing.TB, fields string) *kubelet.Config {
+	t.Helper()
+	c, err := parse(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What a real kubelet starts with.
+func TestPasses(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":        "",
+		"null is absent": "maxPods: null\nkubeReserved: null\n",
+		"zero fields":    "port: 0\nreadOnlyPort: 0\nhealthzPort: 0\nmaxPods: 0\n",
+		"static with CPUs": "cpuManagerPolicy: static\nreservedSystemCPUs: 0-1\ntopologyManagerPolicy: " +
+			"single-numa-node\n",
+		"static with cpu": "cpuManagerPolicy: static\nsystemReserved: {cpu: 100m}\n",
+		"thresholds off": "evictionHard: {memory.available: 0%, nodefs.available: 100%}\nevictionSoft: " +
+			"{memory.available: 0%}\n",
+		"soft with grace": "evictionSoft: {memory.available: 5%}\nevictionSoftGracePeriod: " +
+			"{memory.available: 1m30s}\n",
+		"enforce with cgroups": "enforceNodeAllocatable: [pods, system-reserved]\nsystemReservedCgroup: " +
+			"/system.slice\nsystemReserved: {cpu: 100m}\n",
+		"enforce nothing":      "enforceNodeAllocatable: []\ncgroupsPerQOS: false\n",
+		"one key, two effects": "registerWithTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}]\n",
+		"logging": "logging: {flushFrequency: 5000000000, verbosity: 2, options: {json: " +
+			"{infoBufferSize: '0'}}}\n",
+		"logging, newer": "logging: {flushFrequency: 5s, vmodule: [{filePattern: a, verbosity: 1}]}\n",
+		"memory by default": "memoryManagerPolicy: Static\nkubeReserved: {memory: 512Mi}\nsystemReserved: " +
+			"{memory: 256Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 868Mi}}]\n",
+		"memory over nodes": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
+			"{memory.available: 1Gi}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, " +
+			"limits: {memory: 1Gi}}]\n",
+		"memory without evict": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
+			"{nodefs.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n",
+		"memory of the machine": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
+			"{memory.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 3Gi}}]\n",
+		"rotation is off":       "containerLogMaxSize: '-1'\n",
+		"no rotation, smaller":  "containerLogMaxSize: -10Mi\n",
+		"flushed by default":    "logging: {flushFrequency: 0s}\n",
+		"flushed by default, 0": "logging: {flushFrequency: 0}\n",
+		"split streams":         "logging: {options: {text: {splitStream: true}, json: {infoBufferSize: '0'}}}\n",
+		"no server":             "{enableServer: false, address: 203.0.113.9}\n",
+		"no server nowhere":     "{enableServer: false, address: nosuch}\n",
+		"a CPU with a sign":     "reservedSystemCPUs: '+0'\n",
+		"no health":             "healthzPort: 0\nport: 10248\n",
+		"health elsewhere":      "address: 198.51.100.7\nhealthzPort: 10250\n",
+		"many IDs":              "userNamespaces: {idsPerPod: 1048576}\n",
+		"zeros in front":        "address: 010.0.0.05\n",
+		"header and such": "staticPodURLHeader: {a: [b, c]}\ntlsCurvePreferences: [29]\nqosReserved: " +
+			"{memory: 50%}\nfeatureGates: {QOSReserved: true}\n",
+	} {
+		if problems := Check(Subject{Config: config(t, text)}); len(problems) != 0 {
+			t.Errorf("%s: got %v, want no violation", name, problems)
+		}
+	}
+}
+
+func TestFindingsComeSorted(t *testing.T) {
+	problems := Check(Subject{Config: config(t, "zzz: 1\nmaxPods: -1\naaa: 1\nkubeReserved: {gpu: '1', cpu: x}\n")})
+	var pointers []string
+	for _, p := range problems {
+		pointers = append(pointers, p.Pointer)
+	}
+	if !slices.Equal(pointers, []string{"/aaa", "/kubeReserved/cpu", "/kubeReserved/gpu", "/maxPods", "/zzz"}) {
+		t.Errorf("got %q, want the pointers sorted", pointers)
+	}
+}
+
+// TestNewerKubelet: a kubelet newer than the tables is refused nothing that only they know. What it answers itself, and
+// what no version can read, stays an error. Without a version, what no known version has is an error.
+func TestNewerKubelet(t *testing.T) {
+	accepts := &Accepts{Flags: map[string]bool{"max-pods": false}}
+	for _, c := range []struct {
+		name, fields, flag string
+		version            string
+		accepts            *Accepts
+		want               Severity
+		isNewer            bool
+	}{
+		{"field", "nosuch: 1", "", "1.38.0", nil, Warning, true},
+		{"gate", "featureGates: {NoSuch: true}", "", "1.38.0", accepts, Warning, true},
+		{"word", "topologyManagerPolicy: nosuch", "", "1.38.0", accepts, Warning, true},
+		{"mode of swap", "memorySwap: {swapBehavior: Some}", "", "1.38.0", accepts, Warning, true},
+		{"signal", "evictionHard: {nosuch.signal: 5%}", "", "1.38.0", accepts, Warning, true},
+		{"enforcement", "enforceNodeAllocatable: [nosuch]", "", "1.38.0", accepts, Warning, true},
+		{"option", "{cpuManagerPolicy: static, reservedSystemCPUs: '0', cpuManagerPolicyOptions: {nosuch: 'true'}}", "",
+			"1.38.0", accepts, Warning, true},
+		{"range", "oomScoreAdj: 2000", "", "1.38.0", accepts, Warning, true},
+		{"flag of the tables", "", "nosuch", "1.38.0", nil, Warning, true},
+		{"flag that its help lacks", "", "nosuch", "1.38.0", accepts, Error, false},
+		{"wrong type", "maxPods: x", "", "1.38.0", accepts, Error, false},
+		{"duration", "syncFrequency: ten", "", "1.38.0", accepts, Error, false},
+		{"no version, flag that none has", "", "nosuch", "", nil, Error, false},
+		{"no version, removed flag", "", "network-plugin", "", nil, Warning, false},
+		{"no version, field that none has", "nosuch: 1", "", "", nil, Error, false},
+		{"no version, gate that none has", "featureGates: {NoSuch: true}", "", "", nil, Error, false},
+		{"no version, gate that some had", "featureGates: {CSIMigration: true}", "", "", nil, Warning, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := Subject{Config: config(t, c.fields), Version: c.version, Accepts: c.accepts}
+			if c.flag != "" {
+				s.Flags = []Flag{{Name: c.flag, Value: "1"}}
+			}
+			found := slices.DeleteFunc(Check(s), func(f Violation) bool { return f.Effect == Deprecated })
+			if len(found) != 1 || found[0].Severity != c.want || found[0].Newer != c.isNewer {
+				t.Errorf("got %+v, want one violation: %s, newer %t", found, c.want, c.isNewer)
+			}
+		})
+	}
+}

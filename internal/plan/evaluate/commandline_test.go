@@ -1,0 +1,200 @@
+package boot
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/model/origin"
+)
+
+// TestFlagsOfAnySource moves flags that a kubelet refuses or ignores from one source to another: what the rules say
+// stays the same, except the place.
+func TestFlagsOfAnySource(t *testing.T) {
+	const kubeadm, own = "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet"
+	type source struct {
+		name         string
+		words        string // of the unit, @ for the flags
+		vars         string // of Environment=
+		kubeadm, own string
+		more, flags  string
+	}
+	usual := `"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`
+	sources := []source{
+		{name: "the flags file", words: usual, own: "KUBELET_EXTRA_ARGS=@\n"},
+		{name: "the flags file, all in quotes", words: usual, own: "KUBELET_EXTRA_ARGS=\"@\"\n"},
+		{name: "the site's base", words: usual, flags: `base = "KUBELET_EXTRA_ARGS='@'\n"`},
+		{name: "kubeadm's file", words: usual, kubeadm: "KUBELET_KUBEADM_ARGS=@\n"},
+		{name: "kubeadm's variable in the flags file", words: usual, own: "KUBELET_KUBEADM_ARGS=@\n"},
+		{name: "the flags file, which another writes", words: usual, own: "KUBELET_EXTRA_ARGS=@\n", flags: "when = false"},
+		{name: "a file block", words: usual, more: "file \"k\" {\n path = \"" + kubeadm + "\"\n content = \"KUBELET_KUBEADM_ARGS=@\\n\"\n}"},
+		{name: "ExecStart=", words: "@"},
+		{name: "before the flags", words: `@,` + usual},
+		{name: "behind the flags", words: usual + `,@`},
+		{name: "the variable of the flags file, in another file", words: usual, kubeadm: "KUBELET_EXTRA_ARGS=@\n"},
+		{name: "Environment=", words: `"$MORE",` + usual, vars: "@"},
+		{name: "Environment=, behind the flags", words: usual + `,"$MORE"`, vars: "@"},
+	}
+	placed := regexp.MustCompile(`\(set by [^)]*\)`)
+
+	for _, flags := range []string{
+		"--node-labels=kops.k8s.io/instancegroup=a",
+		"--node-labels=node-role.kubernetes.io/worker=,example.com/a=b",
+		"--v=2 --node-ip", "--hostname-override", "--feature-gates", "--cluster-dns", "--cloud-provider", "--cert-dir",
+		"--node-labels", "--register-with-taints", "--eviction-hard", "--kube-reserved", "--runtime-cgroups",
+		"--tls-cipher-suites", "--provider-id", "-v",
+		"--cert-dir --v=2",
+		"--max-pods=many", "--max-pods=-3", "--max-pods=many --max-pods=5", "--no-such-flag=1", "--no-such-flag",
+		"--network-plugin=cni",
+		"--feature-gates=NoSuchGate=true", "--root-dir=x", "--tls-cipher-suites=nope", "--reserved-cpus=0-99",
+		"--kube-reserved=gpu=1", "--fail-swap-on false", "garbage", "-- --v=2", "---v=2", "--version", "--node-ip=x",
+		"--v=2",
+	} {
+		said := map[string]string{} // by source
+		for _, s := range sources {
+			put := func(text string) string { return strings.ReplaceAll(text, "@", flags) }
+			quoted, err := json.Marshal(strings.Fields(flags))
+			if err != nil {
+				t.Fatal(err)
+			}
+			words := strings.ReplaceAll(s.words, "@", strings.Trim(string(quoted), "[]"))
+			world := fmt.Sprintf("kubelet => {\"value\":{\"version\":\"v1.36.3\"}}\nunit kubelet.service => {\"value\":{\"load\":"+
+				"\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\",%s],\"files\":[%q,%q],\"vars\":{\"MORE\":%q}}}}\n",
+				words, kubeadm, own, put(s.vars))
+			for path, text := range map[string]string{kubeadm: s.kubeadm, own: s.own} {
+				if text != "" {
+					world += original(path, put(text))
+				}
+			}
+			p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+  kubelet_flags {
+    %s
+  }
+  %s
+}
+`, testKubeletConfig, put(s.flags), put(s.more)), world)
+
+			var all []string
+			for _, d := range p.Diagnostics {
+				extra, _ := d.Extra.(origin.Extra)
+				all = append(all, fmt.Sprintf("%v %s %s %s: %s", d.Severity, origin.CodeOf(d), extra.Rule, d.Summary,
+					placed.ReplaceAllString(d.Detail, "")))
+			}
+			slices.Sort(all)
+			said[s.name] = strings.Join(all, "\n")
+		}
+
+		first := said[sources[0].name]
+		if isRight := flags == "--v=2"; isRight != (first == "") {
+			t.Errorf("%s: got %q, want a message unless it is right", flags, first)
+		}
+		for _, name := range slices.Sorted(maps.Keys(said)) {
+			if said[name] != first {
+				t.Errorf("%s in %s: got\n%s\nwant as in %s\n%s", flags, name, said[name], sources[0].name, first)
+			}
+		}
+	}
+}
+
+// TestFlagsOverVariables: the last word of one variable may be a flag that takes the first word of the next one.
+func TestFlagsOverVariables(t *testing.T) {
+	for _, c := range []struct{ words, kubeadm, own, want string }{ // own: "-" and blocks of the site for no file
+		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`, "--v=2 --node-ip", "192.0.2.10 --max-pods=30", "exit 0\n!is not a flag"},
+		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`, "--v=2 --cert-dir", "--max-pods=many", "exit 0\ntakes the next word: --max-pods=many"},
+		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","3"`, "", "--max-pods=30 --v", "exit 0\n!is not a flag"},
+		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","$OTHER"`, "", "--max-pods=30 --v", "exit 10\nflag needs an argument: --v"},
+		{`"--node-ip","$KUBELET_EXTRA_ARGS"`, "", "192.0.2.10", "exit 0\n!is not a flag"},
+		{`"--node-ip","$KUBELET_EXTRA_ARGS"`, "", "", "exit 10\nflag needs an argument: --node-ip"},
+		{`"${KUBELET_EXTRA_ARGS}"`, "", "--max-pods=30 --v=2", "exit 10\ninvalid argument \"30 --v=2\""},
+		{`"${KUBELET_EXTRA_ARGS}"`, "", "--max-pods=30", "exit 0"},
+		// The variable of the flags file, which only another file sets: until the site does.
+		{`"$KUBELET_EXTRA_ARGS","--max-pods=many"`, "--v=2\nKUBELET_EXTRA_ARGS=--provider-id", "-",
+			"exit 0\ntakes the next word: --max-pods=many\n!would lose"},
+		{`"$KUBELET_EXTRA_ARGS","--max-pods=many"`, "--v=2\nKUBELET_EXTRA_ARGS=--provider-id", "- kubelet_flags { flags = { v = 3 } }",
+			"exit 10\ninvalid argument \"many\"\nwould lose the flags of /var/lib/kubelet/kubeadm-flags.env"},
+	} {
+		flags, isMissing := strings.CutPrefix(c.own, "-")
+		file := original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS="+c.own+"\n")
+		if isMissing = isMissing && !strings.HasPrefix(flags, "-"); isMissing {
+			file = ""
+		} else {
+			flags = ""
+		}
+		p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+  %s
+}
+`, testKubeletConfig, flags), "unit kubelet.service => {\"value\":{\"load\":\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\","+
+			c.words+"],\"files\":[\"/var/lib/kubelet/kubeadm-flags.env\",\"/etc/default/kubelet\"]}}}\n"+
+			original("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS="+c.kubeadm+"\n")+
+			file)
+		checkParts(t, fmt.Sprintf("%s %s %s: exit %d\n%s", c.words, c.kubeadm, c.own,
+			origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.want)
+	}
+}
+
+// TestFlagsOfUnknownFile: an environment file that a plan does not read may set the variable of the flags file, or not.
+// Only what is known to have flags is named as lost.
+func TestFlagsOfUnknownFile(t *testing.T) {
+	for name, c := range map[string]struct{ more, want string }{
+		"no flag":            {"", "exit 0\n!would lose"},
+		"a flag of the unit": {`,"vars":{"KUBELET_EXTRA_ARGS":"--v=2"}`, "exit 0\nwould lose the flags of the kubelet's unit"},
+	} {
+		p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+  kubelet_flags { flags = { v = 3 } }
+}
+`, testKubeletConfig), `unit kubelet.service => {"value":{"load":"loaded","start":{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],`+
+			`"files":["/etc/default/kubelet","/etc/mine.env"]`+c.more+"}}}\n")
+		checkParts(t, fmt.Sprintf("%s: exit %d\n%s", name, origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.want)
+	}
+}
+
+// TestFlagsOfUnit: flags in Environment= of the unit are those of the plan until the flags file sets their variable.
+func TestFlagsOfUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, more string
+		want       string // labels and maxPods
+	}{
+		"no flags file":     {"", "", "a=b 33"},
+		"another variable":  {original("/etc/default/kubelet", "X=1\n"), "", "a=b 33"},
+		"an empty variable": {original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=\n"), "", "<nil>"},
+		"flags of the site": {"", "kubelet_flags { flags = { v = 3 } }", "<nil>"},
+	} {
+		p := planSite(t, fmt.Sprintf(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = %q }
+  %s
+}
+`, testKubeletConfig, c.more), `unit kubelet.service => {"value":{"load":"loaded","start":{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],`+
+			`"files":["/etc/default/kubelet"],"vars":{"KUBELET_EXTRA_ARGS":"--max-pods=33 --node-labels=a=b"}}}}`+"\n"+c.file)
+		var got []string
+		for _, l := range p.Node.Labels {
+			got = append(got, l.Key+"="+l.Value)
+		}
+		got = append(got, fmt.Sprint(p.Node.Effective["maxPods"]))
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: got %s, want %s", name, text, c.want)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package boot
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/plan/judge"
+)
+
+// TestDryRunVerdict checks the findings of a plan by the verdict of the kubelet's binary: it overrides the rules about
+// what a dry run covers, and no others.
+func TestDryRunVerdict(t *testing.T) {
+	const program = "/usr/bin/kubelet"
+	accepted := world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: program})
+	refused := func(words string) world.Answer {
+		return world.DryRun.Answer(world.DryRunAns{Refusal: words, Program: program})
+	}
+	type found struct {
+		severity string // error, warning or note
+		line     int
+		text     string // parts of the message, separated by |
+	}
+	const negative = "invalid configuration: maxPods (--max-pods) -1 must not be a negative number"
+
+	for name, c := range map[string]struct {
+		patch    string
+		answer   world.Answer
+		want     []found // all errors and warnings, and notes of the code kubelet-config
+		degraded bool
+	}{
+		"nothing to say": {patch: "{ maxPods = 20 }", answer: accepted},
+		"not asked": {
+			patch: "{ maxPods = -1 }", answer: world.Failure(fault.Unread, "", ""),
+			want: []found{{"error", 6, "maxPods"}},
+		},
+		"accepts what a rule refuses": {
+			patch: "{ maxPods = -1 }", answer: accepted,
+			want: []found{{"note", 4, "accepts what prelet would refuse|maxPods|Please report"}},
+		},
+		"accepts what is refused later": {
+			patch: `{ cpuManagerPolicy = "static" }`, answer: accepted,
+			want: []found{{"error", 6, "cpuManagerPolicy"}},
+		},
+		"refuses as the rule does": {
+			patch: "{ maxPods = -1 }", answer: refused(negative),
+			want: []found{{"error", 6, "The kubelet would not start with maxPods|" + program + ": " + negative + " (set by write.k"}},
+		},
+		"refuses what no rule knows": {
+			patch: "{ podPidsLimit = 20 }", answer: refused("podPidsLimit: our vendor wants 4096"),
+			want: []found{{"error", 6, "podPidsLimit|our vendor wants 4096 (set by write.k"}},
+		},
+		"names a feature gate": {
+			patch: "{ featureGates = { VendorGate = true } }", answer: refused("unrecognized feature gate: VendorGate"),
+			want: []found{{"error", 6, "featureGates.VendorGate|unrecognized feature gate"}},
+		},
+		"names a field of Go": {
+			patch: `{ maxPods = "many" }`, answer: refused("cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32"),
+			want: []found{{"error", 6, "The kubelet would not start with maxPods|cannot unmarshal"}},
+		},
+		"names nothing, in the words of a rule": {
+			patch: `{ syncFrequency = "ten" }`, answer: refused(`failed to decode: time: invalid duration "ten"`),
+			want: []found{{"error", 6, "The kubelet would not start with syncFrequency|failed to decode"}},
+		},
+		"names nothing": {
+			patch: "{ maxPods = 20 }", answer: refused("out of luck"),
+			want: []found{{"error", 4, "The installed kubelet would not start|out of luck"}},
+		},
+		"refuses one thing, and a rule another": {
+			patch: "{ maxPods = -1, podPidsLimit = -5 }", answer: refused(negative),
+			want: []found{{"error", 6, negative}},
+		},
+		"cannot run": {
+			patch:  "{ maxPods = 20 }",
+			answer: world.DryRun.Answer(world.DryRunAns{Broken: "signal: segmentation fault", Program: program}),
+			want:   []found{{"error", 0, "The kubelet cannot run|" + program + ": signal: segmentation fault. Install"}},
+		},
+		"no answer": {
+			patch: "{ maxPods = -1 }", answer: world.Failure(fault.KubeletMachine, program+": no answer within 10s", ""),
+			want:     []found{{"warning", 0, "was not asked about the plan|no answer within 10s"}, {"error", 6, "maxPods"}},
+			degraded: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			version := "v1.37.1"
+			var handed []judge.FinishedKubelet
+			p := Run(t.Context(), mustParse(t, rulesSite(c.patch, "")), RunInput{
+				Source: usualWith(map[world.Kind]world.Answer{
+					world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
+					world.KindDryRun:  c.answer,
+				}),
+				Finished: func(k judge.FinishedKubelet) { handed = append(handed, k) },
+			})
+
+			if len(handed) != 1 || handed[0].Unit != "kubelet.service" || handed[0].Config == nil {
+				t.Errorf("the kubelet that is asked: got %+v; want one of kubelet.service with a configuration", handed)
+			}
+			if isDegraded := len(p.Degraded) > 0; isDegraded != c.degraded {
+				t.Errorf("degraded: got %v, want %t", p.Degraded, c.degraded)
+			}
+
+			var got []*hcl.Diagnostic
+			for _, d := range p.Diagnostics {
+				if !origin.IsNote(d) || origin.CodeOf(d) == fault.ConfigInvalid {
+					got = append(got, d)
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Fatalf("got %d findings, want %d: %v", len(got), len(c.want), got)
+			}
+			for i, want := range c.want {
+				d := got[i]
+				severity := map[hcl.DiagnosticSeverity]string{hcl.DiagError: "error", hcl.DiagWarning: "warning"}[d.Severity]
+				if origin.IsNote(d) {
+					severity = "note"
+				}
+				line := 0
+				if d.Subject != nil {
+					line = d.Subject.Start.Line
+				}
+				// An upgrade takes an error without them for one of the site.
+				extra, _ := d.Extra.(origin.Extra)
+				if severity == "error" && name != "cannot run" && (extra.Rule == "" || extra.Effect != "exits") {
+					t.Errorf("finding %d: got rule %q and effect %q; want a rule, and exits", i, extra.Rule, extra.Effect)
+				}
+				text := d.Summary + "\n" + d.Detail
+				for part := range strings.SplitSeq(want.text, "|") {
+					if severity != want.severity || line != want.line || !strings.Contains(text, part) {
+						t.Errorf("finding %d: got %s, line %d, %q; want %s, line %d, with %q",
+							i, severity, line, text, want.severity, want.line, part)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestDryRunDigest: the question changes with the planned files and the kubelet, and with nothing else.
+func TestDryRunDigest(t *testing.T) {
+	ask := func(patch, version string) world.DryRunReq {
+		p := Run(t.Context(), mustParse(t, rulesSite(patch, "")), RunInput{
+			Source: usualWith(map[world.Kind]world.Answer{
+				world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
+				world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
+			}),
+			Finished: func(judge.FinishedKubelet) {},
+		})
+		i := slices.IndexFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Kind == world.KindDryRun })
+		if i < 0 {
+			t.Fatalf("%s: got no question to the binary, want one; %v", patch, p.Diagnostics)
+		}
+		req, err := world.DryRun.Request(p.Tape.Entries()[i].Question)
+		if err != nil || req.Digest == "" {
+			t.Fatalf("%s: got the question %v, %v; want one with a digest", patch, req, err)
+		}
+
+		return req
+	}
+
+	first := ask("{ maxPods = 20 }", "v1.37.1")
+	if again := ask("{ maxPods = 10 + 10 }", "v1.37.1"); again != first {
+		t.Errorf("the same files: got %v and %v, want one question", first, again)
+	}
+	if other := ask("{ maxPods = 21 }", "v1.37.1"); other.Digest == first.Digest {
+		t.Errorf("another file: got %v twice, want two digests", other)
+	}
+	if other := ask("{ maxPods = 20 }", "v1.37.0"); other == first {
+		t.Errorf("another kubelet: got %v twice, want two questions", other)
+	}
+}
+
+// TestDryRunOfOtherVersion: the question has the version, so that the binary in place says nothing about another one.
+func TestDryRunOfOtherVersion(t *testing.T) {
+	version := "v1.33.13"
+	node := usualWith(map[world.Kind]world.Answer{
+		world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
+		world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
+	})
+	p := Run(t.Context(), mustParse(t, rulesSite("{ featureGates = { DevicePluginCDIDevices = true } }", "")), RunInput{
+		Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+			req, err := world.DryRun.Request(q)
+			if q.Kind == world.KindDryRun && (err != nil || req.Kubelet != version) {
+				return world.Failure(fault.Unread, "", "")
+			}
+
+			return node.Ask(ctx, q)
+		}),
+		Finished: func(judge.FinishedKubelet) {},
+		Advises:  true,
+	})
+	for _, newer := range append(p.WithKubelets(t.Context(), []string{"1.34"}), p.planAgain(t.Context(), "1.34")) {
+		if newer.DryRun != nil || origin.Code(newer.Diagnostics) != fault.KubeletGate {
+			t.Errorf("got the verdict %v and %v; want none, and a gate that 1.34 lacks", newer.DryRun, newer.Diagnostics)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package limit
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/origin"
+)
+
+// TestWatchdog runs on synctest's clock: a sleep costs no time.
+func TestWatchdog(t *testing.T) { synctest.Test(t, testWatchdog) }
+
+func testWatchdog(t *testing.T) {
+	w := Limits{Time: time.Minute, Heap: 64 << 20, Look: time.Millisecond}
+	watch := func(f func()) *hcl.Diagnostic {
+		_, failed := Run(t.Context(), w, func() struct{} { f(); return struct{}{} })
+		return failed
+	}
+	if d := watch(func() { time.Sleep(5 * time.Millisecond) }); d != nil {
+		t.Errorf("what ends: got %s, want no error", d)
+	}
+	if d := watch(func() { panic("x") }); d == nil || !strings.Contains(d.Detail, "bug in prelet: x") {
+		t.Errorf("a panic: got %v, want a bug in prelet", d)
+	}
+
+	stop := make(chan struct{})
+	defer close(stop)
+	w.Time = 20 * time.Millisecond
+	if d := watch(func() { <-stop }); d == nil || !strings.Contains(d.Summary, "20ms") {
+		t.Errorf("what never ends: got %v, want the limit of 20ms", d)
+	}
+
+	runtime.GC() // else a collection of the garbage of earlier tests hides what grows
+	w.Time = time.Minute
+	ended := make(chan struct{})
+	d := watch(func() {
+		defer close(ended)
+		var all [][]byte
+		for range 400 {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				all = append(all, make([]byte, 1<<20))
+			}
+		}
+		_ = all[0][0]
+	})
+	select {
+	case <-ended:
+		t.Error("what grows: got its end, want it given up before")
+	default:
+	}
+	if d == nil || !strings.Contains(d.Summary, "64 MiB of memory") {
+		t.Errorf("what grows: got %v, want the limit of 64 MiB", d)
+	}
+}
+
+// TestGaveUp: after an evaluation that goes on behind its limit no other begins.
+func TestGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan struct{})
+		defer close(stop)
+		w := Limits{Time: time.Second, Heap: 64 << 20, Look: time.Hour, GaveUp: new(atomic.Bool)}
+		if _, d := Run(t.Context(), w, func() int { return 1 }); d != nil || w.GaveUp.Load() {
+			t.Errorf("what ends: got %v, gave up %t; want neither", d, w.GaveUp.Load())
+		}
+		if _, d := Run(t.Context(), w, func() int { <-stop; return 1 }); d == nil || !w.GaveUp.Load() {
+			t.Errorf("what never ends: got %v, gave up %t; want both", d, w.GaveUp.Load())
+		}
+		if _, d := Run(t.Context(), w, func() int { t.Error("got another evaluation, want none"); return 1 }); d == nil {
+			t.Error("the next one: got no error, want one")
+		}
+	})
+}
+
+// TestStepWithinDeadline: a step that no read limits ends with the run's deadline, or by a signal. After the deadline,
+// with the answers of the last good generation, it still has time.
+func TestStepWithinDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		deadline, work, want time.Duration
+		signal               time.Duration
+		code                 fault.Code
+	}{
+		"it ends":                 {deadline: time.Minute, work: time.Second, want: time.Second},
+		"the deadline comes":      {deadline: 10 * time.Second, work: time.Hour, want: 10 * time.Second, code: fault.Limit},
+		"the deadline has passed": {deadline: 0, work: time.Second, want: time.Second},
+		"it takes too long then":  {deadline: 0, work: time.Hour, want: lateStep, code: fault.Limit},
+		"a signal": {
+			deadline: time.Minute, work: time.Hour, signal: 2 * time.Second,
+			want: 2 * time.Second, code: fault.Interrupted,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if c.signal > 0 {
+					time.AfterFunc(c.signal, cancel)
+				}
+				ctx, stop := context.WithTimeout(ctx, c.deadline)
+				defer stop()
+
+				ended := make(chan struct{})
+				defer close(ended)
+				limits := Default()
+				limits.Look = time.Hour
+				began := time.Now()
+				_, failed := Run(ctx, limits, func() struct{} {
+					select {
+					case <-time.After(c.work):
+					case <-ended:
+					}
+					return struct{}{}
+				})
+				var code fault.Code
+				if failed != nil {
+					code = origin.CodeOf(failed)
+				}
+				if took := time.Since(began); took != c.want || code != c.code {
+					t.Errorf("got %s, %q; want %s, %q", took, code, c.want, c.code)
+				}
+			})
+		})
+	}
+}

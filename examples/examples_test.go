@@ -115,7 +115,7 @@ func (e example) load(t *testing.T) *lang.Site {
 }
 
 // world answers for one machine: its facts as they were recorded, everything else through the live adapters.
-func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.Credentials) world.Source {
+func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.Credentials) tape.Source {
 	t.Helper()
 	root := t.TempDir()
 	for p, text := range e.root {
@@ -130,9 +130,9 @@ func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.C
 	}
 	l := probe.New(probe.Sources{Root: root, Objects: "objects", Site: s, Variables: given, Credentials: creds})
 	t.Cleanup(l.Close)
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindHardware {
-			return world.Answer{Value: json.RawMessage(facts)}
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
+		if q.Kind == tape.KindHardware {
+			return tape.Answer{Value: json.RawMessage(facts)}
 		}
 		return l.Ask(ctx, q)
 	})
@@ -144,7 +144,7 @@ func TestExamplesAreValid(t *testing.T) {
 	image := example{name: "image", paths: []string{"../packaging/image/site/usr/lib/prelet/site"}}
 	for _, e := range append(all(), image) {
 		t.Run(e.name, func(t *testing.T) {
-			for _, d := range boot.Check(e.load(t), boot.SampleMachines(), boot.CheckOptions{}) {
+			for _, d := range evaluate.Check(e.load(t), evaluate.SampleMachines(), evaluate.CheckOptions{}) {
 				if !origin.IsNote(d) {
 					t.Errorf("got %s at %s, want no error or warning", d, d.Subject)
 				}
@@ -159,7 +159,7 @@ func TestPlans(t *testing.T) {
 		for _, m := range e.machines {
 			t.Run(e.name+"/"+m, func(t *testing.T) {
 				s := e.load(t)
-				p := run(t, s, e.world(t, s, m, secrets{"bootstrap-token": token}))
+				p := planSite(t, s, e.world(t, s, m, secrets{"bootstrap-token": token}))
 				var b bytes.Buffer
 				_ = printer.Diagnostics(&b, s.Sources, printer.Sorted(p.Diagnostics), printer.Style{Width: 100})
 				must(t, printer.PlanText(&b, printer.View{Plan: p, Full: true}, printer.Style{Width: 100}))
@@ -169,10 +169,10 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// run plans a site, and ends the test unless the plan is complete.
-func run(t *testing.T, s *lang.Site, source world.Source) *boot.Plan {
+// planSite plans a site, and ends the test unless the plan is complete.
+func planSite(t *testing.T, s *lang.Site, source tape.Source) *evaluate.Plan {
 	t.Helper()
-	p := boot.Run(context.Background(), s, boot.RunInput{Source: source})
+	p := evaluate.Run(context.Background(), s, evaluate.RunInput{Source: source})
 	if !p.Complete {
 		t.Fatalf("got a plan that is not complete: %v", p.Diagnostics)
 	}
@@ -180,15 +180,15 @@ func run(t *testing.T, s *lang.Site, source world.Source) *boot.Plan {
 }
 
 // replay plans the site that is in a recording, from its answers.
-func replay(t *testing.T, recording io.Reader) *boot.Plan {
+func replay(t *testing.T, recording io.Reader) *evaluate.Plan {
 	t.Helper()
-	r, err := world.Decode(recording)
+	r, err := tape.Decode(recording)
 	must(t, err)
 	s, diags := lang.Parse(r.Header.Site, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"})
 	if diags.HasErrors() {
 		t.Fatalf("got %v; want the site of the recording valid", diags)
 	}
-	return run(t, s, r.Source())
+	return planSite(t, s, r.Source())
 }
 
 func golden(t *testing.T, path string, got []byte) {
@@ -230,7 +230,7 @@ func liveAndReplay(t *testing.T, e example, machine string, chosen sample.Sample
 	for n := first; n < orders; n += step {
 		secret := strings.Repeat(string(rune('a'+n)), 16)
 		creds := secrets{"bootstrap-token": "canary." + secret, "cloud-password": "canary" + secret}
-		p := run(t, s, shuffled(e.world(t, s, machine, creds), int64(n)))
+		p := planSite(t, s, shuffled(e.world(t, s, machine, creds), int64(n)))
 		if hash == "" {
 			hash = p.Hash
 		}
@@ -238,7 +238,7 @@ func liveAndReplay(t *testing.T, e example, machine string, chosen sample.Sample
 			t.Fatalf("run %d has hash %s, want %s", n, p.Hash, hash)
 		}
 		var b bytes.Buffer
-		rec := &world.Recording{Header: world.Header{Site: s.Files}, Entries: p.Tape.Entries()}
+		rec := &tape.Recording{Header: tape.Header{Site: s.Files}, Entries: p.Tape.Entries()}
 		must(t, rec.Encode(&b))
 		if bytes.Contains(b.Bytes(), []byte("canary")) || bytes.Contains(b.Bytes(), []byte(secret)) {
 			t.Fatal("a secret is in the recording")
@@ -251,8 +251,8 @@ func liveAndReplay(t *testing.T, e example, machine string, chosen sample.Sample
 
 // shuffled delays each answer by a little that the seed gives, so that gatherers end in another order.
 // It is for synctest's clock, on which a delay costs no time.
-func shuffled(s world.Source, seed int64) world.Source {
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+func shuffled(s tape.Source, seed int64) tape.Source {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		h := seed
 		for _, r := range q.String() {
 			h = h*31 + int64(r)
@@ -272,7 +272,7 @@ func cloud() example {
 func TestCloudSite(t *testing.T) {
 	e := cloud()
 	s := e.load(t)
-	p := run(t, s, e.world(t, s, "bare-vm", secrets{"bootstrap-token": token, "cloud-password": `pa"ss\canary`}))
+	p := planSite(t, s, e.world(t, s, "bare-vm", secrets{"bootstrap-token": token, "cloud-password": `pa"ss\canary`}))
 	got := string(p.Node.Canonical())
 	for _, f := range p.Node.Files {
 		got += f.Text.String()
@@ -294,9 +294,10 @@ systemReserved: {memory: 1Gi}
 		t.Run(id, func(t *testing.T) {
 			s := e.load(t)
 			source := e.world(t, s, "two-sockets", secrets{"bootstrap-token": stableSecrets["bootstrap-token"]})
-			p := run(t, s, changeFacts(t, source, func(facts map[string]any) {
-				facts["os"] = world.OS{ID: &id, IDLike: like}
+			p := planSite(t, s, changeFacts(t, source, func(facts map[string]any) {
+				facts["os"] = tape.OS{ID: &id, IDLike: like}
 			}))
+
 			golden(t, "testdata/dropin/golden/"+id+".txt", []byte(managed(t, p)))
 		})
 	}

@@ -17,7 +17,7 @@ import (
 const ovs = "../plugins/detectors/ovs/testdata/"
 
 // openVSwitch answers the questions about the detector "ovs" with what it said; dpdk is whether Open vSwitch shows any.
-func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Source {
+func openVSwitch(t *testing.T, next tape.Source, locked, dpdk bool) tape.Source {
 	t.Helper()
 	load := func(file string, v any) json.RawMessage {
 		b, err := os.ReadFile(ovs + file)
@@ -32,7 +32,7 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	if problems := description.CheckAnswer(said, nil); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	ans := world.DetectorAns{
+	ans := tape.DetectorAns{
 		Version:    description.Version,
 		Attributes: said.Attributes,
 		Facts:      map[string]any{},
@@ -44,21 +44,21 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	if !dpdk {
 		ans.Attributes, ans.Facts["dpdk"] = map[string]string{"dpdk": "false"}, false
 	}
-	value := func(v any) world.Answer {
+	value := func(v any) tape.Answer {
 		b, err := json.Marshal(v)
 		must(t, err)
-		return world.Answer{Value: b}
+		return tape.Answer{Value: b}
 	}
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		switch {
-		case q.Kind == world.KindLock && locked:
+		case q.Kind == tape.KindLock && locked:
 			return value(
-				world.LockAns{
-					LockEntry: world.LockEntry{Name: "ovs", SHA256: hash, Describe: describe},
+				tape.LockAns{
+					LockEntry: tape.LockEntry{Name: "ovs", SHA256: hash, Describe: describe},
 					File:      "/usr/lib/prelet/detectors.lock.d/ovs.json",
 				},
 			)
-		case q.Kind == world.KindDetector && locked:
+		case q.Kind == tape.KindDetector && locked:
 			return value(ans)
 		}
 		return next.Ask(ctx, q)
@@ -67,7 +67,7 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 
 // withCards gives a machine the network cards of several: "a + b" has those of a and then those of b, and "a as
 // 8086:1581" those of a, with that device for Intel's.
-func withCards(t *testing.T, next world.Source, machine string) world.Source {
+func withCards(t *testing.T, next tape.Source, machine string) tape.Source {
 	t.Helper()
 	var all []any
 	for one := range strings.SplitSeq(machine, " + ") {
@@ -89,10 +89,10 @@ func withCards(t *testing.T, next world.Source, machine string) world.Source {
 }
 
 // changeFacts changes the facts of a machine in the answer to their question.
-func changeFacts(t *testing.T, next world.Source, change func(facts map[string]any)) world.Source {
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+func changeFacts(t *testing.T, next tape.Source, change func(facts map[string]any)) tape.Source {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		a := next.Ask(ctx, q)
-		if q.Kind != world.KindHardware {
+		if q.Kind != tape.KindHardware {
 			return a
 		}
 		var facts map[string]any
@@ -102,7 +102,7 @@ func changeFacts(t *testing.T, next world.Source, change func(facts map[string]a
 		if err := errors.Join(err, err2); err != nil {
 			t.Error(err)
 		}
-		return world.Answer{Value: b}
+		return tape.Answer{Value: b}
 	})
 }
 
@@ -143,7 +143,7 @@ func TestSRIOV(t *testing.T) {
 	} {
 		s := e.load(t)
 		cards := withCards(t, e.world(t, s, strings.Fields(tt.machine)[0], secrets{"bootstrap-token": token}), tt.machine)
-		p := run(t, s, openVSwitch(t, cards, tt.locked, tt.dpdk))
+		p := planSite(t, s, openVSwitch(t, cards, tt.locked, tt.dpdk))
 
 		var got, want []string
 		for _, l := range p.Node.Labels {

@@ -43,7 +43,7 @@ func sealNode(t *testing.T, e example, former, next string) {
 	}
 
 	sealed, err := images.Seal(t.Context(), testEnv(t), images.SealOptions{
-		Request: lab.Request{Where: app.Where{Root: node}, KubeletVersion: "1.36"},
+		Request: lab.Request{Where: machine.Where{Root: node}, KubeletVersion: "1.36"},
 		Yes:     true,
 	})
 	if err != nil || !sealed.IsSealed {
@@ -60,12 +60,12 @@ func sealNode(t *testing.T, e example, former, next string) {
 	}
 }
 
-func testEnv(t *testing.T) *app.Env {
+func testEnv(t *testing.T) *machine.Env {
 	t.Helper()
 	credentials := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(credentials, "bootstrap-token"), []byte(token), 0o600))
 
-	return &app.Env{
+	return &machine.Env{
 		Version:  "0.1.0",
 		Getenv:   func(name string) string { return map[string]string{"CREDENTIALS_DIRECTORY": credentials}[name] },
 		Redactor: value.NewRedactor(),
@@ -114,15 +114,15 @@ func makeImage(t *testing.T, e example) string {
 	return root
 }
 
-func runBelow(t *testing.T, e example, root, machine string) {
+func runBelow(t *testing.T, e example, root, facts string) {
 	t.Helper()
-	w := app.Where{Root: root, Hardware: filepath.Join("../testdata/hardware/facts", machine+".json"), Objects: "objects"}
+	w := machine.Where{Root: root, Hardware: filepath.Join("../testdata/hardware/facts", facts+".json"), Objects: "objects"}
 	for name, text := range e.vars {
 		w.Variables = append(w.Variables, name+"="+text)
 	}
-	ran, err := booting.Run(context.Background(), testEnv(t), booting.RunOptions{Where: w})
+	ran, err := run.Run(context.Background(), testEnv(t), run.RunOptions{Where: w})
 	if err != nil || ran.Code != fault.Code("") {
-		t.Fatalf("run on %s: got %v, %s, %v, %v; want no error", machine, err, ran.Code, ran.Summary, ran.Messages)
+		t.Fatalf("run on %s: got %v, %s, %v, %v; want no error", facts, err, ran.Code, ran.Summary, ran.Messages)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestSealIsRepeated(t *testing.T) {
 	for step := 1; ; step++ {
 		root := makeImage(t, e)
 		runBelow(t, e, root, e.machines[0])
-		options := images.SealOptions{Request: lab.Request{Where: app.Where{Root: root}, KubeletVersion: "1.36"}, Yes: true}
+		options := images.SealOptions{Request: lab.Request{Where: machine.Where{Root: root}, KubeletVersion: "1.36"}, Yes: true}
 		_, restoring := rollBack(t, root, step)
 		_, removing := images.Seal(&endingContext{Context: t.Context(), left: step}, testEnv(t), options)
 

@@ -30,7 +30,7 @@ func TestSiteTests(t *testing.T) {
 	}
 	options["layered"] = sites.TestOptions{
 		Paths:   []string{"layered/tests"},
-		Request: lab.Request{Where: app.Where{Config: []string{"layered/image", "layered/site"}}},
+		Request: lab.Request{Where: machine.Where{Config: []string{"layered/image", "layered/site"}}},
 	}
 
 	for name, o := range options {
@@ -41,7 +41,7 @@ func TestSiteTests(t *testing.T) {
 // runSiteTests runs tests of a site, all of which must pass.
 func runSiteTests(t *testing.T, o sites.TestOptions) {
 	t.Helper()
-	e := &app.Env{
+	e := &machine.Env{
 		Version:  "0.1.0",
 		Getenv:   func(string) string { return "" },
 		Redactor: value.NewRedactor(),
@@ -166,7 +166,7 @@ func TestNoFalseHold(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(text), 0o644))
 
-	runSiteTests(t, sites.TestOptions{Paths: []string{dir}, Request: lab.Request{Where: app.Where{Config: []string{"gpu-fit"}}}})
+	runSiteTests(t, sites.TestOptions{Paths: []string{dir}, Request: lab.Request{Where: machine.Where{Config: []string{"gpu-fit"}}}})
 }
 
 // machineSite waits for units, whose states no recording has.

@@ -114,10 +114,10 @@ func policies() []example {
 func recordExample(t *testing.T, e example, machine, suffix string) []byte {
 	t.Helper()
 	s := e.load(t)
-	p := run(t, s, e.world(t, s, machine, stableSecrets))
+	p := planSite(t, s, e.world(t, s, machine, stableSecrets))
 
 	var b bytes.Buffer
-	r := &world.Recording{Header: world.Header{Site: s.Files, Prelet: inProgress}, Entries: p.Tape.Entries()}
+	r := &tape.Recording{Header: tape.Header{Site: s.Files, Prelet: inProgress}, Entries: p.Tape.Entries()}
 	must(t, r.Encode(&b))
 	if suffix == ".prelet" {
 		return b.Bytes()
@@ -137,7 +137,7 @@ func recordExample(t *testing.T, e example, machine, suffix string) []byte {
 var stableSecrets = secrets{"bootstrap-token": "abcdef.0123456789abcdef", "cloud-password": `pa"ss\word`}
 
 // managed returns the managed files of a plan as text.
-func managed(t *testing.T, p *boot.Plan) string {
+func managed(t *testing.T, p *evaluate.Plan) string {
 	var b strings.Builder
 	for _, file := range p.Node.Files {
 		writeManaged(t, &b, file)
@@ -147,7 +147,7 @@ func managed(t *testing.T, p *boot.Plan) string {
 }
 
 // writeManaged writes one managed file: a line with everything but its content, and the content, each line after "| ".
-func writeManaged(t *testing.T, b *strings.Builder, f node.File) {
+func writeManaged(t *testing.T, b *strings.Builder, f desired.File) {
 	t.Helper()
 	text, err := f.Text.Bytes(func(name string) ([]byte, error) {
 		if v, ok := stableSecrets[name]; ok {

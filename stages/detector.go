@@ -17,7 +17,7 @@ import (
 const anyPCIDevice = "any_pci_device"
 
 // Description reads the description of a detector in its lock, and checks it: a lock file may be old, or edited.
-func Description(l world.LockEntry) (contract.Description, error) {
+func Description(l tape.LockEntry) (contract.Description, error) {
 	var d contract.Description
 
 	const most = contract.MaxDescription * 4 // JSON is longer than the description on the wire
@@ -25,7 +25,7 @@ func Description(l world.LockEntry) (contract.Description, error) {
 		return d, fmt.Errorf("the description has %d bytes, which is too many", len(l.Describe))
 	}
 	if err := json.Unmarshal(l.Describe, &d); err != nil {
-		return d, fmt.Errorf("the description cannot be parsed: %w", world.ExplainJSON(err))
+		return d, fmt.Errorf("the description cannot be parsed: %w", tape.ExplainJSON(err))
 	}
 	if problems := d.Check(); len(problems) > 0 {
 		return d, problems[0]
@@ -70,7 +70,7 @@ func typeOf(t contract.Type) cty.Type {
 }
 
 // PCI returns a device as the contract has it.
-func PCI(d world.PCIDevice) contract.PCIDevice {
+func PCI(d tape.PCIDevice) contract.PCIDevice {
 	p := contract.PCIDevice{Address: d.Address, Class: d.Class, NUMA: d.NUMA}
 	p.Vendor, p.Device, _ = strings.Cut(d.Device, ":")
 	if d.Subsystem != nil {
@@ -84,7 +84,7 @@ func PCI(d world.PCIDevice) contract.PCIDevice {
 }
 
 // MatchingDevices returns the devices that a detector's description names, in the order of the facts: by address.
-func MatchingDevices(m contract.Match, all []world.PCIDevice) (out []world.PCIDevice) {
+func MatchingDevices(m contract.Match, all []tape.PCIDevice) (out []tape.PCIDevice) {
 	for _, d := range all {
 		if slices.ContainsFunc(m.PCIIDs, PCI(d).Is) {
 			out = append(out, d)
@@ -96,7 +96,7 @@ func MatchingDevices(m contract.Match, all []world.PCIDevice) (out []world.PCIDe
 
 // Ungranted returns the needs of a detector that a site does not grant. A pattern grants the paths that it matches, and
 // a directory of read or execute the paths below it.
-func Ungranted(need contract.Needs, have world.Grants) contract.Needs {
+func Ungranted(need contract.Needs, have tape.Grants) contract.Needs {
 	missing := func(need, grants []string, includesBelow bool) []string {
 		return slices.DeleteFunc(slices.Clone(need), func(n string) bool {
 			return slices.ContainsFunc(
@@ -128,7 +128,7 @@ func isGranted(grant, need string, includesBelow bool) bool {
 }
 
 // AllowBlock returns the block for a site that grants the needs in addition to its present grants.
-func AllowBlock(have world.Grants, need contract.Needs) string {
+func AllowBlock(have tape.Grants, need contract.Needs) string {
 	missing := Ungranted(need, have)
 
 	file := hclwrite.NewEmptyFile()
@@ -162,7 +162,7 @@ func AllowBlock(have world.Grants, need contract.Needs) string {
 }
 
 // NotGranted explains why a detector was not started: the missing permissions, and the block that grants them.
-func NotGranted(d contract.Description, have world.Grants) (detail, hint string) {
+func NotGranted(d contract.Description, have tape.Grants) (detail, hint string) {
 	missing := Ungranted(d.Needs, have)
 
 	if len(missing.Sockets) > 0 {

@@ -35,7 +35,7 @@ type MergedConfig struct {
 // drop-in adds to the default thresholds, the default of serializeImagePulls does not follow a maxParallelImagePulls
 // of a drop-in, and an empty enforceNodeAllocatable becomes its default.
 func MergeDropIns(
-	n node.Node,
+	n desired.Node,
 	dropIns []DropIn,
 	version string,
 ) (m MergedConfig, err error) {
@@ -74,14 +74,14 @@ func MergeDropIns(
 
 func (m MergedConfig) dropEmptyList() {
 	const field = "enforceNodeAllocatable"
-	value, _ := m.Config.Get(world.Pointer(field))
+	value, _ := m.Config.Get(tape.Pointer(field))
 	if list, isList := value.([]any); isList && len(list) == 0 {
 		_ = m.Config.Set([]string{field}, nil)
 	}
 }
 
 // Effective returns the KubeletConfiguration with flags over it.
-func (m MergedConfig) Effective(flags []node.Flag) map[string]any {
+func (m MergedConfig) Effective(flags []desired.Flag) map[string]any {
 	s := rules.Subject{Config: m.Config, Version: m.version}
 	if !m.isPreset {
 		s.Config = m.Config.With("evictionHard", m.thresholds)
@@ -111,7 +111,7 @@ func Amounts(config map[string]any, field string) map[string]string {
 // many CPUs. podsPerCore lowers maxPods, and a maxPods of 0 means the default unless a flag sets it.
 //
 // Source: pkg/kubelet/nodestatus/setters.go, MachineInfo; pkg/kubelet/apis/config/v1beta1/defaults.go.
-func CountPods(config map[string]any, flags []node.Flag, cpus int64) int64 {
+func CountPods(config map[string]any, flags []desired.Flag, cpus int64) int64 {
 	number := func(field string) (int64, bool) {
 		n, ok := config[field].(json.Number)
 		i, err := n.Int64()
@@ -120,7 +120,7 @@ func CountPods(config map[string]any, flags []node.Flag, cpus int64) int64 {
 	}
 
 	pods, ok := number("maxPods")
-	isFlag := slices.ContainsFunc(flags, func(f node.Flag) bool {
+	isFlag := slices.ContainsFunc(flags, func(f desired.Flag) bool {
 		return f.Name == "max-pods"
 	})
 	if !ok || pods == 0 && !isFlag {
@@ -135,8 +135,8 @@ func CountPods(config map[string]any, flags []node.Flag, cpus int64) int64 {
 }
 
 // ReadReserved returns the part of a kubelet's reservation that is in its effective configuration and flags.
-func ReadReserved(config map[string]any, flags []node.Flag, cpus int64) *node.Reserved {
-	r := &node.Reserved{
+func ReadReserved(config map[string]any, flags []desired.Flag, cpus int64) *desired.Reserved {
+	r := &desired.Reserved{
 		Kube:         Amounts(config, "kubeReserved"),
 		System:       Amounts(config, "systemReserved"),
 		EvictionHard: kubelet.EvictionHardOf(config),

@@ -56,7 +56,7 @@ func DiagnoseCluster(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics 
 }
 
 // WarnStale warns that an answer of the cluster comes from the recording of the last good generation.
-func WarnStale(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
+func WarnStale(at hcl.Range, what string, ans tape.Answer) *hcl.Diagnostic {
 	next := "The answer of an earlier boot is used, and this boot is degraded; " +
 		"prelet status reports it until the cluster answers correctly."
 
@@ -64,7 +64,7 @@ func WarnStale(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
 }
 
 // WarnKept warns that a variable has the value of the last good generation.
-func WarnKept(at hcl.Range, name string, ans world.Answer) *hcl.Diagnostic {
+func WarnKept(at hcl.Range, name string, ans tape.Answer) *hcl.Diagnostic {
 	next := "That value stays in use, and a boot with it is degraded. Give the variable its value again, or accept " +
 		"once that it has none: prelet run --accept-missing-variables"
 
@@ -72,14 +72,14 @@ func WarnKept(at hcl.Range, name string, ans world.Answer) *hcl.Diagnostic {
 }
 
 // WarnKeptCredential warns that a credential has the value of the generation in place.
-func WarnKeptCredential(name string, ans world.Answer) *hcl.Diagnostic {
+func WarnKeptCredential(name string, ans tape.Answer) *hcl.Diagnostic {
 	next := "That value stays in use, and a boot with it is degraded. Give the node the credential again, or remove " +
 		"it from the site"
 
 	return warnStale(hcl.Range{}, fmt.Sprintf("Credential %q", name), ans, next)
 }
 
-func warnStale(at hcl.Range, what string, ans world.Answer, next string) *hcl.Diagnostic {
+func warnStale(at hcl.Range, what string, ans tape.Answer, next string) *hcl.Diagnostic {
 	return origin.Warning(fault.Stale, at, what+" is from the last good generation", "%s",
 		Sentence(ans.Because, next))
 }

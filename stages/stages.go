@@ -82,14 +82,14 @@ type Declared struct {
 // Gatherer is a stage that reads. Its output is a function of its configuration and the answers on the tape.
 type Gatherer interface {
 	Stage
-	Gather(ctx context.Context, cfg schema.Body, env Env, r world.Source) (Output, hcl.Diagnostics)
+	Gather(ctx context.Context, cfg schema.Body, env Env, r tape.Source) (Output, hcl.Diagnostics)
 }
 
 // Env is the part of the site outside stages that gatherers work with.
 type Env struct {
-	Access    world.Access // of the cluster block
-	Cluster   hcl.Range    // of that block; zero: the site has none
-	Anchor    hcl.Range    // of the argument in it that determines the trusted cluster
+	Access    tape.Access // of the cluster block
+	Cluster   hcl.Range   // of that block; zero: the site has none
+	Anchor    hcl.Range   // of the argument in it that determines the trusted cluster
 	Detectors []Detector
 	// Shared keeps what a stage makes for one machine for the next ones of the same site, by keys of the stage's own
 	// types. nil: nothing is kept.
@@ -102,10 +102,10 @@ type Detector struct {
 	Required bool
 	Timeout  time.Duration
 	Memory   int64 // bytes; 0: not bounded
-	Allow    world.Grants
+	Allow    tape.Grants
 	Config   map[string]any // with defaults, if the detector has a description
 	Range    hcl.Range
-	Lock     world.Answer          // of the question "lock"
+	Lock     tape.Answer           // of the question "lock"
 	Describe *contract.Description // nil unless Lock has one
 	// At returns the place in the site of a path in the configuration.
 	At func(path string) hcl.Range
@@ -119,10 +119,10 @@ type Output struct {
 
 // Readings are the answers of gatherers that other stages get as they are; nil: no stage has read them.
 type Readings struct {
-	Facts *world.Facts // of the only detect-hw; nil also if it failed, or if they are unknown
+	Facts *tape.Facts // of the only detect-hw; nil also if it failed, or if they are unknown
 	// Recommended are the labels that detectors recommend, by detector. A label stage chooses among them.
 	Recommended map[string]map[string]string
-	Trust       *world.TrustAns // of the only fetch-ca
+	Trust       *tape.TrustAns // of the only fetch-ca
 }
 
 // Take takes the answers that another stage has read.
@@ -137,17 +137,17 @@ func (r *Readings) Take(more Readings) {
 // Decider is a stage that adds to the node. It takes no context, because it does not wait.
 type Decider interface {
 	Stage
-	Decide(cfg schema.Body, in Inputs) (node.Contribution, Output, hcl.Diagnostics)
+	Decide(cfg schema.Body, in Inputs) (desired.Contribution, Output, hcl.Diagnostics)
 }
 
 // Inputs is what deciders and renderers need in addition to their configuration.
 type Inputs struct {
 	Readings
-	Address string    // of this stage
-	IsOnly  bool      // the site has no other stage of this type
-	Base    node.Base // the node before decide
-	Kubelet world.KubeletAns
-	Start   *world.StartAns // how the kubelet's unit starts it; nil: not known
+	Address string       // of this stage
+	IsOnly  bool         // the site has no other stage of this type
+	Base    desired.Base // the node before decide
+	Kubelet tape.KubeletAns
+	Start   *tape.StartAns // how the kubelet's unit starts it; nil: not known
 	// ParseConfig is kubelet.ParseConfig. Plans of further machines get the same configuration for the same text, so it
 	// must not be changed.
 	ParseConfig func(text string) (*kubelet.Config, error)
@@ -156,7 +156,7 @@ type Inputs struct {
 	// Created returns a drop-in as it is on the disk now, where the kubelet reads one with create_only; false for none.
 	Created   func(path string) (DropIn, bool)
 	Node      NodeIdentity
-	Access    world.Access
+	Access    tape.Access
 	NoCluster bool // the site has no cluster block
 	NoDetect  bool // the site has no detect-hw
 	// Refused is true for an Adder's Render if its addition to the node has an error or a conflict. It must not render
@@ -180,14 +180,14 @@ type NodeIdentity struct {
 type Renderer interface {
 	Stage
 	// Render gets the node with the additions of deciders, of renderers before it and of its own Add.
-	Render(cfg schema.Body, n node.Node, in Inputs) (Rendering, Output, hcl.Diagnostics)
+	Render(cfg schema.Body, n desired.Node, in Inputs) (Rendering, Output, hcl.Diagnostics)
 }
 
 // Rendering is the result of one renderer.
 type Rendering struct {
-	Files      []node.File
-	Activation *node.Activation // of the kubelet; nil: none
-	Unit       *node.Unit       // another unit than the kubelet's; nil: none
+	Files      []desired.File
+	Activation *desired.Activation // of the kubelet; nil: none
+	Unit       *desired.Unit       // another unit than the kubelet's; nil: none
 }
 
 // Adder is a renderer that adds to the node before it renders. The additions are merged into the node that its Render
@@ -195,7 +195,7 @@ type Rendering struct {
 type Adder interface {
 	Renderer
 	// Add gets the node with the additions of deciders and of renderers before it.
-	Add(cfg schema.Body, n node.Node, in Inputs) (node.Contribution, hcl.Diagnostics)
+	Add(cfg schema.Body, n desired.Node, in Inputs) (desired.Contribution, hcl.Diagnostics)
 }
 
 // Baser is a renderer that provides the node that deciders add to. The attributes marked schema.Gather in its Spec are
@@ -205,8 +205,8 @@ type Baser interface {
 	Base(
 		cfg schema.Body,
 		in Inputs,
-		original func(path string) (world.TargetAns, error),
-	) (node.Base, hcl.Diagnostics)
+		original func(path string) (tape.TargetAns, error),
+	) (desired.Base, hcl.Diagnostics)
 }
 
 // Checker checks rules over several attributes without a machine, so the configuration may have unknowns.

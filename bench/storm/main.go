@@ -61,7 +61,7 @@ func run() error {
 		return s.join(*dir, *join)
 	}
 	loaded, diags := lang.Parse(
-		[]world.SiteFile{{Name: "site.hcl", Text: s.Site}},
+		[]tape.SiteFile{{Name: "site.hcl", Text: s.Site}},
 		lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"},
 	)
 	if diags.HasErrors() {

@@ -134,8 +134,8 @@ func (n node) boot(s *lang.Site, root string) (out outcome) {
 		},
 	)
 	defer l.Close()
-	options := boot.RunInput{Source: l, Now: time.Now}
-	p := boot.Run(context.Background(), s, options)
+	options := evaluate.RunInput{Source: l, Now: time.Now}
+	p := evaluate.Run(context.Background(), s, options)
 	mu.Lock()
 	defer mu.Unlock()
 	if p.Diagnostics.HasErrors() || !p.Complete {

@@ -42,7 +42,7 @@ func (a *cli) analysis(name, short, long string) *cobra.Command {
 		Long:    long,
 		Example: "  prelet analyze " + name + "\n  prelet analyze " + name + " --root /host -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := looking.Analyze(c.Context(), a.env(), w.Root)
+			found, err := inspect.Analyze(c.Context(), a.env(), w.Root)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (a *cli) analysis(name, short, long string) *cobra.Command {
 }
 
 // showAnalysis prints the times of a run, or why there are none.
-func (a *cli) showAnalysis(name string, found looking.Analysis, asJSON bool) error {
+func (a *cli) showAnalysis(name string, found inspect.Analysis, asJSON bool) error {
 	if !asJSON && found.Problem != "" {
 		a.printNotice(found.Problem)
 		return exit(noRun)

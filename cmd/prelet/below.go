@@ -22,7 +22,7 @@ func (a *cli) nameRoot(text string) string {
 		return text
 	}
 
-	text, flag := looking.BelowRoot(text, a.below)
+	text, flag := inspect.BelowRoot(text, a.below)
 	all := a.commands()
 	var out strings.Builder
 	rest := 0

@@ -28,7 +28,7 @@ It contains host names, IP addresses, the site and ConfigMaps: read it before yo
 		RunE: finishOnSignal(func(ctx context.Context, args []string) error {
 			isStdout := args[0] == "-"
 			a.printed = isStdout // a failure has no document there
-			missing, err := looking.Bundle(ctx, a.env(), looking.BundleOptions{
+			missing, err := inspect.Bundle(ctx, a.env(), inspect.BundleOptions{
 				Request: w.Request,
 				File:    args[0],
 				Stdout:  printer.Unscreened(a.stdout),

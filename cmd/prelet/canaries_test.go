@@ -249,7 +249,7 @@ func writes(content string) string {
 
 // canaryNode is a node on which all commands are run.
 type canaryNode struct {
-	*machine
+	*testMachine
 	dir     string   // of what commands write
 	vars    []string // --var
 	mistake string   // an argument where none belongs
@@ -282,7 +282,7 @@ func (b *canaryNode) credential(name, text string) {
 
 func newCanaryNode(t *testing.T) *canaryNode {
 	t.Helper()
-	b := &canaryNode{machine: newMachine(t), dir: filepath.Join(t.TempDir(), "out")}
+	b := &canaryNode{testMachine: newMachine(t), dir: filepath.Join(t.TempDir(), "out")}
 	b.site = strings.Replace(strings.Replace(b.site, `"5s"`, `"30s"`, 1), `stage "write" "kubelet" {}`, `stage "write" "kubelet" {
   file "motd" {
     path    = "/etc/motd.site"

@@ -18,7 +18,7 @@ func (a *cli) check() *cobra.Command {
 		Args:   refuseArguments,
 		Short:  "Report what a run would change, as prelet-check.service does",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			found, err := booting.Check(ctx, a.env())
+			found, err := run.Check(ctx, a.env())
 			if err != nil {
 				return err
 			}

@@ -51,7 +51,7 @@ func TestExamplesOfPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			var stdout, stderr strings.Builder
-			got := run([]string{"validate", "-o", "json", "--kubelet-version", "1.36", file}, &stdout, &stderr)
+			got := runMain([]string{"validate", "-o", "json", "--kubelet-version", "1.36", file}, &stdout, &stderr)
 			if got != code.Exit() {
 				t.Errorf("exit %d, want %d: %s", got, code.Exit(), &stderr)
 			}

@@ -53,7 +53,7 @@ func (a *cli) completeGenerations(
 	isFull := len(args) > 0 && c.Name() != "diff" || len(args) > 1
 	root, _ := c.Flags().GetString("root")
 
-	past, err := looking.ReadHistory(c.Context(), a.env(), root)
+	past, err := inspect.ReadHistory(c.Context(), a.env(), root)
 	if isFull || err != nil {
 		return nil, directive
 	}

@@ -32,12 +32,12 @@ func (k *killedAt) fault(string, string) error {
 // damagedChange is what a process was killed in.
 type damagedChange struct {
 	name string
-	do   func(m *machine, s *generation.Store) error
+	do   func(m *testMachine, s *generation.Store) error
 }
 
 var damagedChanges = []damagedChange{
-	{"nothing", func(*machine, *generation.Store) error { return nil }},
-	{"publish", func(m *machine, s *generation.Store) error {
+	{"nothing", func(*testMachine, *generation.Store) error { return nil }},
+	{"publish", func(m *testMachine, s *generation.Store) error {
 		cur := must(s.Current())
 		targets := targetsOf(m, cur, s)
 		for i := range targets {
@@ -57,11 +57,11 @@ var damagedChanges = []damagedChange{
 		}
 		return err
 	}},
-	{"rollback", func(_ *machine, s *generation.Store) error {
+	{"rollback", func(_ *testMachine, s *generation.Store) error {
 		_, err := s.RollbackToJudge(must(s.Current()).Gen, 2, "unhealthy", true, nil)
 		return err
 	}},
-	{"rollback-by-hand", func(_ *machine, s *generation.Store) error {
+	{"rollback-by-hand", func(_ *testMachine, s *generation.Store) error {
 		_, err := s.RollbackToJudge(must(s.Current()).Gen, 1, generation.ByHand, false, nil)
 		return err
 	}},
@@ -146,7 +146,7 @@ func TestDamagedStores(t *testing.T) {
 	}
 }
 
-func (m *machine) mustBeGood(run, verify ended) {
+func (m *testMachine) mustBeGood(run, verify ended) {
 	m.t.Helper()
 	if run.exit != 0 || verify.exit != 0 {
 		m.t.Fatalf("got %+v and %+v, want 0", run, verify)
@@ -154,7 +154,7 @@ func (m *machine) mustBeGood(run, verify ended) {
 }
 
 // restore makes the root a copy of a folder, after a power cycle.
-func (m *machine) restore(kept string) {
+func (m *testMachine) restore(kept string) {
 	m.t.Helper()
 	if err := os.RemoveAll(m.root); err != nil {
 		m.t.Fatal(err)
@@ -163,7 +163,7 @@ func (m *machine) restore(kept string) {
 	m.reboot()
 }
 
-func (m *machine) copyTree(from, to string) {
+func (m *testMachine) copyTree(from, to string) {
 	m.t.Helper()
 	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
 		m.t.Fatalf("cp: %v\n%s", err, out)
@@ -172,7 +172,7 @@ func (m *machine) copyTree(from, to string) {
 
 // killedIn makes a change of which the process is killed at its n-th operation, with the gate shut for it. It reports
 // that the change came to its end.
-func (m *machine) killedIn(change damagedChange, n int) (isOver bool) {
+func (m *testMachine) killedIn(change damagedChange, n int) (isOver bool) {
 	m.t.Helper()
 	k := &killedAt{n: n}
 	s, err := generation.Open(m.t.Context(), generation.StoreConfig{
@@ -195,7 +195,7 @@ func (m *machine) killedIn(change damagedChange, n int) (isOver bool) {
 }
 
 // damageOne damages one file of the state folder.
-func (m *machine) damageOne(r *rand.Rand, do func(r *rand.Rand, file, other string) error) (file string) {
+func (m *testMachine) damageOne(r *rand.Rand, do func(r *rand.Rand, file, other string) error) (file string) {
 	m.t.Helper()
 	var files []string
 	err := filepath.WalkDir(m.stateDir(), func(p string, d os.DirEntry, err error) error {
@@ -213,7 +213,7 @@ func (m *machine) damageOne(r *rand.Rand, do func(r *rand.Rand, file, other stri
 }
 
 // followOnce boots, or runs prelet by hand, and then follows the commands that the messages show, once.
-func (m *machine) followOnce(what string, isBoot bool) {
+func (m *testMachine) followOnce(what string, isBoot bool) {
 	m.t.Helper()
 	var said []ended
 	if isBoot {
@@ -248,14 +248,14 @@ func (m *machine) followOnce(what string, isBoot bool) {
 }
 
 // startAgain is what systemd does with a kubelet that waits for the gate.
-func (m *machine) startAgain() {
+func (m *testMachine) startAgain() {
 	if m.kubelet.Active == "activating" {
 		m.units.start()
 	}
 }
 
 // listProblems returns why the node is not up on the files of one generation.
-func (m *machine) listProblems() (out []string) {
+func (m *testMachine) listProblems() (out []string) {
 	if m.gateSays() == "" {
 		out = append(out, "the gate is shut")
 	}

@@ -39,7 +39,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		Example: "  prelet doctor\n  prelet doctor --root /mnt/image --kubelet-version 1.36\n" +
 			"  prelet doctor -o json | jq '.findings[] | select(.state != \"ok\")'",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			found, err := looking.Doctor(ctx, a.env(), w.Request)
+			found, err := inspect.Doctor(ctx, a.env(), w.Request)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 			if w.Root != "" {
 				subject = "image"
 			}
-			show := func(o io.Writer, e looking.Examined, s printer.Style) error {
+			show := func(o io.Writer, e inspect.Examined, s printer.Style) error {
 				return printer.Doctor(o, subject, e.Results, s)
 			}
 			err = printResult(a, w.output.isJSON(), found, show)

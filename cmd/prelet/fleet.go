@@ -137,7 +137,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 				return err
 			}
 			if file != "" {
-				err = a.writePage(file, looking.Reported{Fleet: report})
+				err = a.writePage(file, inspect.Reported{Fleet: report})
 			} else {
 				err = a.printFleet(printer.FleetView{FleetEffect: report, Detail: detail}, output.name)
 			}

@@ -21,7 +21,7 @@ func (a *cli) history() *cobra.Command {
 An asterisk marks the generation in place. Below the list is what is pinned or held, and why.`,
 		Example: "  prelet history\n  prelet history --root /mnt/node17\n  prelet history -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			past, err := looking.ReadHistory(c.Context(), a.env(), w.Root)
+			past, err := inspect.ReadHistory(c.Context(), a.env(), w.Root)
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ prelet history diff shows what it changed in the node, and why.`,
 			if err != nil {
 				return err
 			}
-			one, err := looking.Generation(c.Context(), a.env(), w.Root, n)
+			one, err := inspect.Generation(c.Context(), a.env(), w.Root, n)
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ Contents with a secret are never shown.
 What a generation does not have, as a plan after a rollback to 0, is named, and the rest is compared.`,
 		Example: "  prelet history diff 11\n  prelet history diff 11 12 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			numbers := []int{0, looking.InPlace}
+			numbers := []int{0, inspect.InPlace}
 			for i, text := range args {
 				n, err := parseGeneration(text)
 				if err != nil {
@@ -84,7 +84,7 @@ What a generation does not have, as a plan after a rollback to 0, is named, and 
 				numbers[i] = n
 			}
 
-			d, err := looking.HistoryDiff(c.Context(), a.env(), w.Root, numbers[0], numbers[1])
+			d, err := inspect.HistoryDiff(c.Context(), a.env(), w.Root, numbers[0], numbers[1])
 			if err != nil {
 				return err
 			}

@@ -98,7 +98,7 @@ func TestHostileRecordings(t *testing.T) {
 				{"explain", "--from", path, "/var/lib/kubelet/config.yaml"}, {"detect", "--from", path},
 			} {
 				var stdout, stderr bytes.Buffer
-				run(args, &stdout, &stderr)
+				runMain(args, &stdout, &stderr)
 				checkHarmless(t, name+": "+kind+": "+args[0], stdout.String(), stderr.String())
 				if last := args[len(args)-1]; last == "json" && !json.Valid(stdout.Bytes()) {
 					t.Errorf("%s: %s: got %.200q, want JSON", name, kind, stdout.String())

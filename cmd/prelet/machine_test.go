@@ -33,9 +33,9 @@ import (
 	"github.com/prelet/prelet/internal/testing/demo/nodestatus"
 )
 
-// machine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real
+// testMachine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real
 // API server on loopback, and a systemd with one kubelet that behaves as internal/machine/activation's tests pin it down.
-type machine struct {
+type testMachine struct {
 	t      testing.TB
 	root   string
 	run    string
@@ -55,9 +55,9 @@ type machine struct {
 	changed    time.Duration         // when the newest managed file was changed; 0: that cannot be read
 	lacks      func(pid uint32, flags []string) error
 	jitter     float64
-	object     sync.Mutex              // of the Node: conditions are patched in parallel with a look at it
-	nodeReady  bool                    // the Node is Ready
-	nodeID     func(m *machine) string // the machine id in the Node
+	object     sync.Mutex                  // of the Node: conditions are patched in parallel with a look at it
+	nodeReady  bool                        // the Node is Ready
+	nodeID     func(m *testMachine) string // the machine id in the Node
 	kubeletLog []string
 
 	// Of the Node object.
@@ -109,15 +109,15 @@ func (u *units) Look(_ context.Context, name string) (activation.Unit, error) {
 	switch {
 	case u.gone:
 		return activation.Unit{}, errors.New("connection refused")
-	case name == app.VerifyUnit && u.noJudge:
+	case name == machine.VerifyUnit && u.noJudge:
 		return activation.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
 	case name == u.kubelet.Name && u.masked:
 		return activation.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
 	case name == u.kubelet.Name:
 		return u.kubelet, nil
-	case name == app.ApplyUnit && u.apply != nil:
+	case name == machine.ApplyUnit && u.apply != nil:
 		return activation.Unit{Name: name, Load: "loaded", Active: u.applyIs}, nil
-	case name == app.BootUnit, name == app.ApplyUnit:
+	case name == machine.BootUnit, name == machine.ApplyUnit:
 		return u.self, nil
 	case name == u.other.Name:
 		return u.other, nil
@@ -148,10 +148,10 @@ func (u *units) IsRestarting(context.Context, string) (bool, error) { return u.r
 
 func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
 	u.wanted = append(u.wanted, name)
-	if name == app.VerifyUnit && u.noVerify {
+	if name == machine.VerifyUnit && u.noVerify {
 		return "", errors.New("Unit prelet-verify.service not found.")
 	}
-	if name == app.ApplyUnit && u.apply != nil {
+	if name == machine.ApplyUnit && u.apply != nil {
 		u.apply()
 		return cmp.Or(u.job, "done"), nil
 	}
@@ -248,18 +248,18 @@ stage "restart" "kubelet" {}
 const clusterConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: " +
 	"cluster.local\n"
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t *testing.T) *testMachine {
 	t.Helper()
 	return newMachineIn(t, t.TempDir())
 }
 
 // newMachineIn makes a machine with its root, run folder and credentials in one folder.
-func newMachineIn(t testing.TB, dir string) *machine {
+func newMachineIn(t testing.TB, dir string) *testMachine {
 	t.Helper()
 	server := demo.Start(demo.ServerConfig{PatchStatus: nodestatus.Patch})
 	t.Cleanup(server.Close)
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": clusterConfig})
-	m := &machine{
+	m := &testMachine{
 		t:      t,
 		root:   filepath.Join(dir, "root"),
 		run:    filepath.Join(dir, "run"),
@@ -291,7 +291,7 @@ func newMachineIn(t testing.TB, dir string) *machine {
 }
 
 // join is what a kubelet does with the bootstrap kubeconfig.
-func (m *machine) join() {
+func (m *testMachine) join() {
 	if m.read("/etc/kubernetes/bootstrap-kubelet.conf") == "" || m.read("/etc/kubernetes/kubelet.conf") != "" {
 		return
 	}
@@ -299,7 +299,7 @@ func (m *machine) join() {
 }
 
 // reboot is a power cycle: the kubelet's start waits for prelet.service.
-func (m *machine) reboot() {
+func (m *testMachine) reboot() {
 	m.boots++
 	m.emptyRun()
 	m.gate = filepath.Join(m.run, "kubelet.env")
@@ -318,10 +318,10 @@ func (m *machine) reboot() {
 	}
 	k.EnvironmentFiles = append(k.EnvironmentFiles, unitfile.EnvironmentFile{Path: m.gate})
 	m.kubelet = k
-	m.self = activation.Unit{Name: app.BootUnit, Load: "loaded", Active: "activating"}
+	m.self = activation.Unit{Name: machine.BootUnit, Load: "loaded", Active: "activating"}
 }
 
-func (m *machine) put(path, text string) {
+func (m *testMachine) put(path, text string) {
 	m.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(m.root+path), 0o755); err != nil {
 		m.t.Fatal(err)
@@ -331,38 +331,42 @@ func (m *machine) put(path, text string) {
 	}
 }
 
-func (m *machine) read(path string) string {
+func (m *testMachine) read(path string) string {
 	b, _ := os.ReadFile(m.root + path)
 	return string(b)
 }
 
-func (m *machine) bootID() string { return fmt.Sprintf("%032x", m.boots) }
+func (m *testMachine) bootID() string { return fmt.Sprintf("%032x", m.boots) }
 
 // Probe and clock.
 
-func (m *machine) probe() kubeletstate.Probe { return kubeletstate.Probe{Root: m.root, Now: time.Now} }
-func (m *machine) Healthz(context.Context, string) error {
+func (m *testMachine) probe() kubeletstate.Probe {
+	return kubeletstate.Probe{Root: m.root, Now: time.Now}
+}
+func (m *testMachine) Healthz(context.Context, string) error {
 	if m.sick != nil {
 		return m.sick()
 	}
 	return nil
 }
-func (m *machine) Kubeconfig(ctx context.Context, name string) error {
+func (m *testMachine) Kubeconfig(ctx context.Context, name string) error {
 	return m.probe().Kubeconfig(ctx, name)
 }
-func (m *machine) Flags(_ context.Context, pid uint32, flags []string) error {
+func (m *testMachine) Flags(_ context.Context, pid uint32, flags []string) error {
 	m.args = flags
 	if m.lacks != nil {
 		return m.lacks(pid, flags)
 	}
 	return nil
 }
-func (m *machine) Files(ctx context.Context, want map[string]string) error {
+func (m *testMachine) Files(ctx context.Context, want map[string]string) error {
 	return m.probe().Files(ctx, want)
 }
-func (m *machine) Expired() string                           { return cmp.Or(m.expired, m.probe().Expired()) }
-func (m *machine) ChangedAgo([]string) (time.Duration, bool) { return m.now - m.changed, m.changed > 0 }
-func (m *machine) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
+func (m *testMachine) Expired() string { return cmp.Or(m.expired, m.probe().Expired()) }
+func (m *testMachine) ChangedAgo([]string) (time.Duration, bool) {
+	return m.now - m.changed, m.changed > 0
+}
+func (m *testMachine) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
 	m.object.Lock()
 	defer m.object.Unlock()
 	if err := m.fails["get"]; err != nil {
@@ -375,7 +379,7 @@ func (m *machine) Node(_ context.Context, name string) (kubelet.NodeObject, erro
 }
 
 // reported returns the machine id in the Node, "" in most tests: then it is not known.
-func (m *machine) reported() string {
+func (m *testMachine) reported() string {
 	if m.nodeID == nil {
 		return ""
 	}
@@ -383,7 +387,7 @@ func (m *machine) reported() string {
 }
 
 // Patch implements activation.Probe.
-func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.NodeChange) error {
+func (m *testMachine) Patch(_ context.Context, _, _ string, change kubelet.NodeChange) error {
 	m.object.Lock()
 	defer m.object.Unlock()
 	send := func(kind string, patch func() string) error {
@@ -411,8 +415,8 @@ func (m *machine) Patch(_ context.Context, _, _ string, change kubelet.NodeChang
 	return nil
 }
 
-// Event implements app.Probe.
-func (m *machine) Event(_ context.Context, e kubelet.Event) error {
+// Event implements machine.Probe.
+func (m *testMachine) Event(_ context.Context, e kubelet.Event) error {
 	m.object.Lock()
 	defer m.object.Unlock()
 	if err := m.fails["events"]; err != nil {
@@ -422,7 +426,7 @@ func (m *machine) Event(_ context.Context, e kubelet.Event) error {
 	return nil
 }
 
-func (m *machine) patchTaints(change kubelet.TaintChange) string {
+func (m *testMachine) patchTaints(change kubelet.TaintChange) string {
 	m.taints = slices.DeleteFunc(m.taints, func(t kubelet.Taint) bool { return slices.Contains(change.Remove, t) })
 	m.taints = append(m.taints, change.Add...)
 	var owned []string
@@ -434,7 +438,7 @@ func (m *machine) patchTaints(change kubelet.TaintChange) string {
 }
 
 // patchConditions returns TYPE=STATUS(REASON) of each, and TYPE- of a removed one.
-func (m *machine) patchConditions(change condition.Patch) string {
+func (m *testMachine) patchConditions(change condition.Patch) string {
 	isOf := func(typ string) func(condition.Condition) bool {
 		return func(c condition.Condition) bool { return c.Type == typ }
 	}
@@ -451,7 +455,7 @@ func (m *machine) patchConditions(change condition.Patch) string {
 }
 
 // patchAnnotations returns KEY=VALUE of each, and KEY- of a removed one.
-func (m *machine) patchAnnotations(changes annotation.Patch) string {
+func (m *testMachine) patchAnnotations(changes annotation.Patch) string {
 	var words []string
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
 		name := strings.TrimPrefix(key, "prelet.github.io/")
@@ -467,18 +471,20 @@ func (m *machine) patchAnnotations(changes annotation.Patch) string {
 }
 
 // Serving implements activation.Probe.
-func (m *machine) Serving(context.Context, string) error { return m.fails["serving"] }
+func (m *testMachine) Serving(context.Context, string) error { return m.fails["serving"] }
 
-func (m *machine) Configz(context.Context, kubelet.Configz) ([]string, error) { return m.configz, nil }
-func (m *machine) Log(context.Context, string, time.Duration) ([]string, error) {
+func (m *testMachine) Configz(context.Context, kubelet.Configz) ([]string, error) {
+	return m.configz, nil
+}
+func (m *testMachine) Log(context.Context, string, time.Duration) ([]string, error) {
 	return m.kubeletLog, nil
 }
 
-func (m *machine) StartLog(context.Context, string, uint32) ([]string, error) {
+func (m *testMachine) StartLog(context.Context, string, uint32) ([]string, error) {
 	return nil, nil // as of a kubelet that does not log its configuration
 }
 
-func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
+func (m *testMachine) Sleep(ctx context.Context, d time.Duration) error {
 	if f := m.slept; f != nil {
 		m.slept = nil
 		f(ctx)
@@ -491,7 +497,7 @@ func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // terminated sends SIGTERM to the run that sleeps, and goes on when it has heard of it.
-func (m *machine) terminated(ctx context.Context) {
+func (m *testMachine) terminated(ctx context.Context) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 		m.t.Error(err)
 		return
@@ -503,8 +509,8 @@ func (m *machine) terminated(ctx context.Context) {
 	}
 }
 
-func (m *machine) Status(line string) error     { m.status.WriteString(line + "\n"); return nil }
-func (m *machine) Extend(d time.Duration) error { m.extend = append(m.extend, d); return nil }
+func (m *testMachine) Status(line string) error     { m.status.WriteString(line + "\n"); return nil }
+func (m *testMachine) Extend(d time.Duration) error { m.extend = append(m.extend, d); return nil }
 
 // ended is one command that ran to its end.
 type ended struct {
@@ -513,7 +519,7 @@ type ended struct {
 }
 
 // lock opens the generations for writing, as another prelet would.
-func (m *machine) lock() *generation.Store {
+func (m *testMachine) lock() *generation.Store {
 	m.t.Helper()
 	store, err := generation.Open(m.t.Context(), generation.StoreConfig{
 		Root: m.root, Dir: filepath.Join(m.root, "var/lib/prelet"), Now: m.Now, BootID: m.bootID(),
@@ -526,7 +532,7 @@ func (m *machine) lock() *generation.Store {
 }
 
 // as runs one command line as the unit of that name, or by hand.
-func (m *machine) as(unit string, args ...string) ended {
+func (m *testMachine) as(unit string, args ...string) ended {
 	m.t.Helper()
 	stdout, readStdout := openOutput(m.t)
 	stderr, readStderr := openOutput(m.t)
@@ -535,7 +541,7 @@ func (m *machine) as(unit string, args ...string) ended {
 			m.planned()
 		}
 		return map[string]string{"CREDENTIALS_DIRECTORY": m.creds, "PRELET_BOOT_ID": m.bootID()}[name]
-	}, on: &app.Host{Root: m.root, RunDir: m.run, BootID: m.bootID(), Hostname: "N1", Self: unit, Units: m, Probe: m, Clock: m, Notify: m,
+	}, on: &machine.Host{Root: m.root, RunDir: m.run, BootID: m.bootID(), Hostname: "N1", Self: unit, Units: m, Probe: m, Clock: m, Notify: m,
 		Systemd: m.units.apply != nil, Jitter: func() float64 { return m.jitter }}}
 	owesVerdict := func() bool {
 		_, err := os.Stat(filepath.Join(m.run, "verdict.owed"))
@@ -558,7 +564,7 @@ func (m *machine) as(unit string, args ...string) ended {
 	}
 	code := a.main(args)
 	got := ended{code, readStdout(), readStderr()}
-	if unit == app.BootUnit && !owedInReport && owesVerdict() {
+	if unit == machine.BootUnit && !owedInReport && owesVerdict() {
 		m.t.Errorf("%q: got a verdict that is owed after the end of the report, want it before: status --wait has ended", args)
 	}
 	if strings.Contains(
@@ -590,23 +596,23 @@ func openOutput(t testing.TB) (f *os.File, read func() string) {
 }
 
 // boot is a whole one: prelet.service, the kubelet, and prelet-verify.service if its conditions hold.
-func (m *machine) boot() (run, verify ended) {
+func (m *testMachine) boot() (run, verify ended) {
 	m.t.Helper()
 	m.inside = true
 	began := time.Now()
-	run = m.as(app.BootUnit, "run")
+	run = m.as(machine.BootUnit, "run")
 	m.inside = false
 	m.now += time.Since(began)
 	m.units.start()
 	verify.exit = -1
 	if m.startsVerify() && !m.units.noJudge {
-		verify = m.as(app.VerifyUnit, "verify")
+		verify = m.as(machine.VerifyUnit, "verify")
 	}
 	return run, verify
 }
 
 // startsVerify reports whether systemd would start prelet-verify.service, by the conditions of the unit that is shipped.
-func (m *machine) startsVerify() bool {
+func (m *testMachine) startsVerify() bool {
 	m.t.Helper()
 	text, err := os.ReadFile("../../packaging/systemd/prelet-verify.service")
 	if err != nil {
@@ -631,7 +637,7 @@ func (m *machine) startsVerify() bool {
 }
 
 // good is a node that has booted once and is well.
-func goodNode(t *testing.T) *machine {
+func goodNode(t *testing.T) *testMachine {
 	t.Helper()
 	m := newMachine(t)
 	run, verify := m.boot()
@@ -641,7 +647,7 @@ func goodNode(t *testing.T) *machine {
 	return m
 }
 
-func (m *machine) says() *report.Status {
+func (m *testMachine) says() *report.Status {
 	m.t.Helper()
 	s, err := report.Load(m.run)
 	if err != nil {
@@ -650,13 +656,13 @@ func (m *machine) says() *report.Status {
 	return s
 }
 
-func (m *machine) gateSays() string {
+func (m *testMachine) gateSays() string {
 	b, _ := os.ReadFile(m.gate)
 	return strings.TrimSpace(string(b))
 }
 
 // disk is diskOf the whole root.
-func (m *machine) disk() map[string]string {
+func (m *testMachine) disk() map[string]string {
 	m.t.Helper()
 	disk, err := diskOf(m.root)
 	if err != nil {
@@ -708,7 +714,7 @@ func withoutOwn(disk map[string]string) map[string]string {
 }
 
 // entries are the journal entries whose message has this text.
-func (m *machine) entries(text string) (out []map[string]string) {
+func (m *testMachine) entries(text string) (out []map[string]string) {
 	m.t.Helper()
 	for line := range strings.Lines(m.log.String()) {
 		var e map[string]string
@@ -722,7 +728,7 @@ func (m *machine) entries(text string) (out []map[string]string) {
 	return out
 }
 
-func (m *machine) want(what string, got, want ended) {
+func (m *testMachine) want(what string, got, want ended) {
 	m.t.Helper()
 	if got.exit != want.exit || !mentions(got.out, want.out) || !mentions(got.errors, want.errors) {
 		m.t.Errorf("%s: exit %d, want %d with %q and %q\nstdout: %s\nstderr: %s",

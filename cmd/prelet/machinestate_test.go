@@ -27,7 +27,7 @@ const (
 
 // joinAs is what a kubelet does: with a bootstrap kubeconfig and no identity of its own it gets a certificate for its
 // name. It ends with a certificate that it cannot load, before it joins.
-func (m *machine) joinAs(name string) func() {
+func (m *testMachine) joinAs(name string) func() {
 	return func() {
 		_, err := os.Stat(m.root + current) // without its file it is as no certificate
 		if pem := []byte(m.read(current)); err == nil && m.read(kubeletConf) != "" {
@@ -68,7 +68,7 @@ func fileConf(conf string) string {
 }
 
 // node is the name in the certificate that the kubelet would start with; "" for none.
-func (m *machine) node() string {
+func (m *testMachine) node() string {
 	link, err := os.Readlink(m.root + current)
 	if err != nil || m.read(kubeletConf) == "" || m.read(link) == "" {
 		return ""
@@ -80,7 +80,7 @@ func (m *machine) node() string {
 }
 
 // copied makes another machine of the disk, which gets another host name.
-func (m *machine) copied(path, text string) {
+func (m *testMachine) copied(path, text string) {
 	m.t.Helper()
 	m.put(path, text)
 	m.put("/etc/hostname", "n2\n")
@@ -88,7 +88,7 @@ func (m *machine) copied(path, text string) {
 	m.reboot()
 }
 
-func (m *machine) blob(gen int, name string) string {
+func (m *testMachine) blob(gen int, name string) string {
 	m.t.Helper()
 	store, err := generation.OpenReadOnly(generation.StoreConfig{Root: m.root, Dir: m.root + "/var/lib/prelet"})
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *machine) blob(gen int, name string) string {
 }
 
 // editState changes a file of the state folder.
-func (m *machine) editState(name string, change func(text []byte) []byte) {
+func (m *testMachine) editState(name string, change func(text []byte) []byte) {
 	m.t.Helper()
 	path := filepath.Join(m.stateDir(), name)
 	text, err := os.ReadFile(path)
@@ -116,7 +116,7 @@ func (m *machine) editState(name string, change func(text []byte) []byte) {
 }
 
 // flip changes one bit of a text that a generation keeps.
-func (m *machine) flip(name, text string) {
+func (m *testMachine) flip(name, text string) {
 	m.t.Helper()
 	m.editState(name, func(b []byte) []byte {
 		head := bytes.IndexByte(b, '\n')
@@ -130,7 +130,7 @@ func (m *machine) flip(name, text string) {
 }
 
 // spoil damages a file of the state folder in a form.
-func (m *machine) spoil(name, form string) {
+func (m *testMachine) spoil(name, form string) {
 	m.t.Helper()
 	path := filepath.Join(m.stateDir(), name)
 	replace := map[string]func() error{
@@ -152,16 +152,16 @@ func (m *machine) spoil(name, form string) {
 }
 
 // stateDir is prelet's own folder on the machine.
-func (m *machine) stateDir() string { return filepath.Join(m.root, "var/lib/prelet") }
+func (m *testMachine) stateDir() string { return filepath.Join(m.root, "var/lib/prelet") }
 
 // relabel makes the site plan another label.
-func (m *machine) relabel(value string) {
+func (m *testMachine) relabel(value string) {
 	m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.site, `pool" = "a"`, `pool" = "`+value+`"`))
 	m.labels["example.com/pool"] = value
 }
 
 // halfPublished makes a state folder one whose commit was interrupted in an earlier boot.
-func (m *machine) halfPublished(dir string) {
+func (m *testMachine) halfPublished(dir string) {
 	m.t.Helper()
 	store, err := generation.Open(m.t.Context(), generation.StoreConfig{Root: m.root, Dir: dir, BootID: "an earlier one"})
 	if err != nil {
@@ -186,7 +186,7 @@ func (m *machine) halfPublished(dir string) {
 }
 
 // emptyRun removes everything from /run/prelet, as systemctl clean --what=runtime does.
-func (m *machine) emptyRun() {
+func (m *testMachine) emptyRun() {
 	m.t.Helper()
 	if err := errors.Join(os.RemoveAll(m.run), os.Mkdir(m.run, 0o755)); err != nil {
 		m.t.Fatal(err)
@@ -195,7 +195,7 @@ func (m *machine) emptyRun() {
 
 // byNewer rewrites a document of the state folder as a prelet of a later format would have written it: with another
 // version, a member that this one does not know, and its own checksum. What follows the first line stays.
-func (m *machine) byNewer(name string, change func(doc map[string]any)) {
+func (m *testMachine) byNewer(name string, change func(doc map[string]any)) {
 	m.t.Helper()
 	m.editState(name, func(text []byte) []byte {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
@@ -213,7 +213,7 @@ func (m *machine) byNewer(name string, change func(doc map[string]any)) {
 }
 
 // planByNewer changes a text in the stored spec of a generation, with the checksums of spec and manifest.
-func (m *machine) planByNewer(gen int, old, new string) {
+func (m *testMachine) planByNewer(gen int, old, new string) {
 	m.t.Helper()
 	name := fmt.Sprintf("generations/%d", gen)
 	plan := m.blob(gen, activation.SpecBlob)
@@ -247,7 +247,7 @@ func commands(message string) (out []string) {
 }
 
 // paste runs a line as it was printed: in a shell, or in this process where it is prelet's.
-func (m *machine) paste(line string) ended {
+func (m *testMachine) paste(line string) ended {
 	m.t.Helper()
 	if args, ok := strings.CutPrefix(line, "prelet "); ok {
 		args, _, _ = strings.Cut(args, " --root ") // where these machines have their files
@@ -262,7 +262,7 @@ func (m *machine) paste(line string) ended {
 }
 
 // staged makes a commit of one file ready, which is changed or added, and ends there.
-func (m *machine) staged(path string, then func(*generation.Txn) error) {
+func (m *testMachine) staged(path string, then func(*generation.Txn) error) {
 	m.t.Helper()
 	store := m.lock()
 	defer store.Close() // as when the process is killed
@@ -296,7 +296,7 @@ func keptFile(path, text string) generation.Target {
 }
 
 // interrupted is staged with the commit, and a gate that is shut for it.
-func (m *machine) interrupted(path string) {
+func (m *testMachine) interrupted(path string) {
 	m.t.Helper()
 	m.staged(path, func(t *generation.Txn) error { _, err := t.Commit(); return err })
 	gate := activation.Gate{Dir: m.run, BootID: m.bootID()}
@@ -309,12 +309,12 @@ func (m *machine) interrupted(path string) {
 }
 
 // served makes prelet-apply.service start, which runs `prelet run` with the credentials that a person has not.
-func (m *machine) served() {
+func (m *testMachine) served() {
 	m.units.apply = func() {
 		m.t.Helper()
 		self := m.creds
 		m.creds = self + "/of-the-unit"
-		m.as(app.ApplyUnit, "run")
+		m.as(machine.ApplyUnit, "run")
 		m.creds = self
 	}
 	credentials := m.creds
@@ -327,7 +327,7 @@ func (m *machine) served() {
 }
 
 // requests returns the files of requests that no process has taken.
-func (m *machine) requests() []string {
+func (m *testMachine) requests() []string {
 	m.t.Helper()
 	names, err := filepath.Glob(filepath.Join(m.run, "request-*"))
 	if err != nil {
@@ -336,7 +336,7 @@ func (m *machine) requests() []string {
 	return names
 }
 
-func targetsOf(m *machine, cur *generation.Info, store *generation.Store) (out []generation.Target) {
+func targetsOf(m *testMachine, cur *generation.Info, store *generation.Store) (out []generation.Target) {
 	for _, e := range cur.Entries {
 		if e.New.Kind == generation.File && m.read(e.Path) != "" {
 			out = append(out, keptFile(e.Path, string(must(store.Content(e.New.SHA256)))))
@@ -346,7 +346,7 @@ func targetsOf(m *machine, cur *generation.Info, store *generation.Store) (out [
 }
 
 // answered puts a binary there and what it would say, as it is kept, for below another root it is not run.
-func (m *machine) answered(version string) (kept string) {
+func (m *testMachine) answered(version string) (kept string) {
 	m.t.Helper()
 	m.put("/usr/bin/kubelet", "no program")
 	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
@@ -361,7 +361,7 @@ func (m *machine) answered(version string) (kept string) {
 	return string(b)
 }
 
-func (m *machine) putKubeletConfig(text string) {
+func (m *testMachine) putKubeletConfig(text string) {
 	m.server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
 }
 

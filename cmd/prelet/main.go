@@ -50,8 +50,8 @@ func abortOnThrow() {
 	}
 }
 
-// run is main for tests: it does not end the process.
-func run(args []string, stdout, stderr io.Writer) int {
+// runMain is main for tests: it does not end the process.
+func runMain(args []string, stdout, stderr io.Writer) int {
 	c := cli{
 		stdout: stdout,
 		stderr: stderr,
@@ -103,7 +103,7 @@ func (a *cli) execute(args []string) exitError {
 	if !a.begun {
 		err = asUsage(err, root, args)
 	}
-	a.printed = a.printed || errors.As(err, new(booting.Ended))
+	a.printed = a.printed || errors.As(err, new(run.Ended))
 	x := toExitError(err)
 	x.diags = a.nameRoots(x.diags)
 
@@ -148,7 +148,7 @@ func (e exitError) Unwrap() error { return e.err }
 // toExitError returns how a command ends that returned err. An error without a fault is one of prelet: Internal.
 func toExitError(err error) (x exitError) {
 	var explained *lab.Explained
-	var ended booting.Ended
+	var ended run.Ended
 	switch {
 	case err == nil:
 		return x
@@ -348,15 +348,15 @@ type cli struct {
 	begun          bool            // the command line is valid: an error is not of its caller
 	printed        bool            // a result is on stdout
 	below          string          // --root; "" for none, and for /
-	on             *app.Host       // the machine that commands work on; nil is the one below us
+	on             *machine.Host   // the machine that commands work on; nil is the one below us
 	served         bool            // prelet-apply.service runs this for somebody
 	// detectors changes where detectors are looked for and how they run; nil outside of tests.
 	detectors func(*detector.HostConfig)
 }
 
 // env returns the terminal's part of the functions in internal/machine: streams, redactor, progress.
-func (a *cli) env() *app.Env {
-	e := &app.Env{
+func (a *cli) env() *machine.Env {
+	e := &machine.Env{
 		Version:   version,
 		Getenv:    a.getenv,
 		Redactor:  a.secrets(),

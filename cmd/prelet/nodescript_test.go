@@ -90,7 +90,7 @@ func runNodeScript(t *testing.T, file string, values, known []string) {
 		Files: []string{file},
 		Cmds:  commands,
 		Setup: func(e *testscript.Env) error {
-			n := &scriptNode{machine: newMachineIn(e.T().(testing.TB), e.WorkDir)}
+			n := &scriptNode{testMachine: newMachineIn(e.T().(testing.TB), e.WorkDir)}
 			e.Values[nodeKey{}] = n
 			e.Setenv("ROOT", n.root)
 			e.Setenv("STATE", "root/var/lib/prelet")
@@ -123,7 +123,7 @@ func runNodeScript(t *testing.T, file string, values, known []string) {
 
 // scriptNode is the node of one script.
 type scriptNode struct {
-	*machine
+	*testMachine
 	ts     *testscript.TestScript
 	neg    bool  // the command has "!" before it
 	exit   int   // of the last command
@@ -222,7 +222,7 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 
 		// prelet's state folder.
 		"blob":       func(n *scriptNode, args []string) { cmdBlob(n.ts, false, append([]string{"root"}, args...)) },
-		"lock":       func(n *scriptNode, _ []string) { n.locked = n.machine.lock() },
+		"lock":       func(n *scriptNode, _ []string) { n.locked = n.testMachine.lock() },
 		"unlock":     func(n *scriptNode, _ []string) { n.ts.Check(n.locked.Close()) },
 		"damage":     (*scriptNode).cmdDamage,
 		"unreadable": func(n *scriptNode, args []string) { n.ts.Defer(hangfs.SpoilFile(n.t, n.ts.MkAbs(args[0]))) },
@@ -236,7 +236,7 @@ func nodeCommands() map[string]func(n *scriptNode, args []string) {
 }
 
 // useSite makes a file the site, with @SERVER@ and @PIN@ replaced.
-func (m *machine) useSite(file string) error {
+func (m *testMachine) useSite(file string) error {
 	text, err := os.ReadFile(file)
 	m.site = strings.NewReplacer("@SERVER@", m.server.URL, "@PIN@", m.server.CAHash()).Replace(string(text))
 	m.put("/etc/prelet/site.hcl", m.site)
@@ -313,12 +313,12 @@ func (n *scriptNode) cmdService(args []string) {
 	unit, line := args[0], args[2:]
 	if len(line) == 0 {
 		line = []string{"run"}
-		if unit == app.VerifyUnit {
+		if unit == machine.VerifyUnit {
 			line = []string{"verify"}
 		}
 	}
 	n.carryOut(args[1], func() ended {
-		n.inside = unit == app.BootUnit && !n.restart && line[0] == "run"
+		n.inside = unit == machine.BootUnit && !n.restart && line[0] == "run"
 		defer func() { n.inside = false }()
 		return n.as(unit, line...)
 	})
@@ -514,7 +514,7 @@ func (n *scriptNode) cmdKubelet(args []string) {
 // than the kubelet's and prelet's is one of the site's. `unit NAME is FIELD=VALUE...` checks them, and `unit NAME
 // runs` that it is active or about to be.
 func (n *scriptNode) cmdUnit(args []string) {
-	unit := map[string]*activation.Unit{n.kubelet.Name: &n.kubelet, app.BootUnit: &n.self}[args[0]]
+	unit := map[string]*activation.Unit{n.kubelet.Name: &n.kubelet, machine.BootUnit: &n.self}[args[0]]
 	if unit == nil {
 		unit = &n.other
 		unit.Name = args[0]
@@ -688,7 +688,7 @@ func (n *scriptNode) cmdObject(args []string) {
 	case "ready":
 		n.nodeReady = args[1] == "true"
 	case "machine-id":
-		n.nodeID = func(*machine) string {
+		n.nodeID = func(*testMachine) string {
 			const update = 10 * time.Second
 			return args[1+int((n.now-n.began)/update)%(len(args)-1)]
 		}

@@ -81,7 +81,7 @@ func (d drawing) Write(text []byte) (int, error) {
 	return d.line.terminal.Write(text)
 }
 
-// Wait implements app.Progress.
+// Wait implements machine.Progress.
 func (p *progressLine) Wait(what string, until time.Time) (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,14 +98,14 @@ func (p *progressLine) Wait(what string, until time.Time) (end func()) {
 	}
 }
 
-// Reason implements app.Progress.
+// Reason implements machine.Progress.
 func (p *progressLine) Reason(why string, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reason, p.until = why, until
 }
 
-// Count implements app.Progress.
+// Count implements machine.Progress.
 func (p *progressLine) Count(done, all int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

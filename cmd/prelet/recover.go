@@ -21,7 +21,7 @@ and for a node where prelet was killed and has not run again.
 Afterwards all files are of one generation, and the kubelet may start on it.`,
 		Example: "  prelet recover\n  prelet recover --root /mnt/node17 -o json",
 		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
-			was, err := booting.Recover(ctx, a.env(), w.Root)
+			was, err := run.Recover(ctx, a.env(), w.Root)
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ Exit status: that of prelet plan. The page of a plan that failed is written, too
 			}
 
 			a.printed = file == "-" // a failure has no document there
-			found, err := looking.Report(ctx, a.env(), looking.ReportOptions{Request: w.Request, Against: against})
+			found, err := inspect.Report(ctx, a.env(), inspect.ReportOptions{Request: w.Request, Against: against})
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func addPageFlag(c *cobra.Command, file *string) {
 }
 
 // writePage writes the page of a boot or of a fleet to a file, or to standard output for "-".
-func (a *cli) writePage(file string, found looking.Reported) error {
+func (a *cli) writePage(file string, found inspect.Reported) error {
 	err := userfile.WritePage(file, printer.Unscreened(a.stdout), func(o io.Writer) error {
 		return a.encodePage(o, found)
 	})
@@ -83,7 +83,7 @@ func (a *cli) writePage(file string, found looking.Reported) error {
 }
 
 // encodePage writes the page of a boot or of a fleet.
-func (a *cli) encodePage(w io.Writer, found looking.Reported) error {
+func (a *cli) encodePage(w io.Writer, found inspect.Reported) error {
 	if found.Upgrade != nil {
 		return printer.UpgradeHTML(w, found.Upgrade, a.secrets())
 	}

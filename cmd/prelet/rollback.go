@@ -24,7 +24,7 @@ The generation is pinned: no plan is applied, changed ones included, until --rel
 prelet history lists the generations.`,
 		Example: "  prelet rollback\n  prelet rollback 12\n  prelet rollback --release && prelet run",
 		RunE: stopWriteOnSignal(func(ctx context.Context, args []string) error {
-			to := booting.NewestGood
+			to := run.NewestGood
 			if len(args) == 1 {
 				n, err := strconv.Atoi(args[0])
 				if err != nil || n < 0 {
@@ -36,7 +36,7 @@ prelet history lists the generations.`,
 			if release && len(args) == 1 {
 				return fault.Usage.Errorf("either a generation or --release")
 			}
-			back, err := booting.Rollback(ctx, a.env(), booting.RollbackOptions{
+			back, err := run.Rollback(ctx, a.env(), run.RollbackOptions{
 				Root:    w.Root,
 				To:      to,
 				Release: release,

@@ -51,7 +51,7 @@ With --root it writes files below a folder and touches no unit.`,
 			if noHold {
 				request = append(request, "--"+noHoldFlag)
 			}
-			r, err := booting.Run(ctx, a.env(), booting.RunOptions{
+			r, err := run.Run(ctx, a.env(), run.RunOptions{
 				Where:       w.Where,
 				Retry:       retry,
 				NoHold:      noHold,
@@ -100,12 +100,14 @@ type runner func(ctx context.Context, args []string) error
 
 // stopOnSignal runs a command with a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays
 // ignored.
-func stopOnSignal(run runner) func(*cobra.Command, []string) error { return watchSignals(run, false) }
+func stopOnSignal(body runner) func(*cobra.Command, []string) error { return watchSignals(body, false) }
 
 // finishOnSignal is stopOnSignal for a command that writes: it ends after what it has begun.
-func finishOnSignal(run runner) func(*cobra.Command, []string) error { return watchSignals(run, true) }
+func finishOnSignal(body runner) func(*cobra.Command, []string) error {
+	return watchSignals(body, true)
+}
 
-func watchSignals(run runner, writes bool) func(*cobra.Command, []string) error {
+func watchSignals(body runner, writes bool) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ends := []os.Signal{syscall.SIGTERM, os.Interrupt}
 		if !signal.Ignored(syscall.SIGHUP) {
@@ -122,16 +124,16 @@ func watchSignals(run runner, writes bool) func(*cobra.Command, []string) error 
 		}
 		defer watch.Start(ctx)()
 
-		return run(ctx, args)
+		return body(ctx, args)
 	}
 }
 
 // stopWriteOnSignal is finishOnSignal for a command that writes the node's files. It ignores SIGPIPE: a closed pager
 // must not stop a commit.
-func stopWriteOnSignal(run runner) func(*cobra.Command, []string) error {
+func stopWriteOnSignal(body runner) func(*cobra.Command, []string) error {
 	return finishOnSignal(func(ctx context.Context, args []string) error {
 		signal.Ignore(syscall.SIGPIPE)
-		return run(ctx, args)
+		return body(ctx, args)
 	})
 }
 
@@ -191,66 +193,66 @@ type runResult struct {
 	Summary  string         `json:"summary"`
 	Degraded []fault.Reason `json:"degraded"`
 
-	Files []looking.FileLine `json:"files"` // that the committed generation changed
+	Files []inspect.FileLine `json:"files"` // that the committed generation changed
 	Units []activation.Act   `json:"units"` // that were started, restarted or reloaded
 
 	Overwritten []string `json:"overwritten,omitempty"` // files that somebody had changed
 }
 
-func (a *cli) endRun(run booting.Ran, asJSON bool) error {
+func (a *cli) endRun(ended run.Ran, asJSON bool) error {
 	var diags hcl.Diagnostics
-	if run.Plan != nil {
-		diags = printer.Sorted(run.Plan.Diagnostics)
+	if ended.Plan != nil {
+		diags = printer.Sorted(ended.Plan.Diagnostics)
 	}
-	diags = a.nameRoots(append(diags, run.Messages...))
+	diags = a.nameRoots(append(diags, ended.Messages...))
 	if asJSON {
-		if err := a.printJSON(newRunResult(run, diags)); err != nil {
+		if err := a.printJSON(newRunResult(ended, diags)); err != nil {
 			a.printNotice(err.Error()) // the change itself succeeded
 		}
-		return quit(run.Code)
+		return quit(ended.Code)
 	}
 
 	if len(diags) > 0 {
-		a.printDiagnostics(run.Site, removeNotes(diags))
+		a.printDiagnostics(ended.Site, removeNotes(diags))
 	}
-	if run.Err != nil && run.Messages == nil {
-		a.printNotice(run.Err.Error())
+	if ended.Err != nil && ended.Messages == nil {
+		a.printNotice(ended.Err.Error())
 	}
-	if s := origin.Capitalize(summaryAfterReason(run.Ended)); s != "" {
+	if s := origin.Capitalize(summaryAfterReason(ended.Ended)); s != "" {
 		to := a.stdout
-		if run.Code != "" {
+		if ended.Code != "" {
 			to = a.stderr
 		}
 		fmt.Fprintln(to, a.redact(a.nameRoot(s))+".")
 	}
-	if err := a.show(false, "done", newRunResult(run, nil)); err != nil {
+	if err := a.show(false, "done", newRunResult(ended, nil)); err != nil {
 		a.printNotice(err.Error()) // the change itself succeeded
 	}
-	if run.Held != "" {
-		fmt.Fprintln(a.stdout, a.redact(a.nameRoot(origin.Capitalize(run.Held)))+".")
+	if ended.Held != "" {
+		fmt.Fprintln(a.stdout, a.redact(a.nameRoot(origin.Capitalize(ended.Held)))+".")
 	}
-	if run.Outcome.HeldBack != "" {
-		a.printNotice("the kubelet may not start: " + run.Outcome.HeldBack)
+	if ended.Outcome.HeldBack != "" {
+		a.printNotice("the kubelet may not start: " + ended.Outcome.HeldBack)
 	}
-	return quit(run.Code)
+	return quit(ended.Code)
 }
 
-func newRunResult(run booting.Ran, diags hcl.Diagnostics) runResult {
+func newRunResult(ended run.Ran, diags hcl.Diagnostics) runResult {
 	r := runResult{
-		outcome:  newOutcome(run.Ended, diags),
-		Complete: run.Complete,
-		Changed:  run.Changed,
-		Held:     run.Held,
-		Summary:  run.Summary,
-		Degraded: append([]fault.Reason{}, run.Degraded...),
+		outcome:  newOutcome(ended.Ended, diags),
+		Complete: ended.Complete,
+		Changed:  ended.Changed,
+		Held:     ended.Held,
+		Summary:  ended.Summary,
+		Degraded: append([]fault.Reason{}, ended.Degraded...),
 
-		Files: looking.ListFiles(run.Entries),
-		Units: append([]activation.Act{}, run.Outcome.Acted...),
+		Files: inspect.ListFiles(ended.Entries),
+		Units: append([]activation.Act{}, ended.Outcome.Acted...),
 
-		Overwritten: generation.ListOverwritten(run.Entries),
+		Overwritten: generation.ListOverwritten(ended.Entries),
 	}
-	if run.Plan != nil {
-		r.PlanHash = run.Plan.Hash
+	if ended.Plan != nil {
+		r.PlanHash = ended.Plan.Hash
 	}
 
 	return r

@@ -11,5 +11,5 @@ import (
 func main() {
 	abortOnThrow()
 	version = buildversion.Or(version)
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(runMain(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -46,7 +46,7 @@ cluster does not give an image back.`,
 				defer cancel()
 			}
 			var shown []string // rows, before the generations were read
-			show := func(s looking.NodeStatus) error {
+			show := func(s inspect.NodeStatus) error {
 				for _, text := range []*string{&s.Problem, &s.Interrupted, &s.Lost, &s.SetAside} {
 					*text = a.nameRoot(*text)
 				}
@@ -57,7 +57,7 @@ cluster does not give an image back.`,
 
 				var text strings.Builder
 				if err := a.view(&text, "status", struct {
-					looking.NodeStatus
+					inspect.NodeStatus
 					Long bool
 				}{s, long}); err != nil {
 					return err
@@ -68,17 +68,17 @@ cluster does not give an image back.`,
 					return err
 				})
 			}
-			var early func(looking.NodeStatus)
+			var early func(inspect.NodeStatus)
 			if !wait && !image && !w.output.isJSON() {
-				early = func(s looking.NodeStatus) { _ = show(s) } // the last one has the error
+				early = func(s inspect.NodeStatus) { _ = show(s) } // the last one has the error
 			}
-			s, err := looking.Status(ctx, a.env(), w.Root, wait, early)
+			s, err := inspect.Status(ctx, a.env(), w.Root, wait, early)
 			if err != nil {
 				return err
 			}
 
 			if image {
-				return a.printImageVerdict(looking.FindImageVerdict(s), w.output)
+				return a.printImageVerdict(inspect.FindImageVerdict(s), w.output)
 			}
 			if err := show(s); err != nil {
 				return err
@@ -113,7 +113,7 @@ func addRows(shown *[]string, text string) string {
 }
 
 // printImageVerdict prints whether the image of this boot may stay. Exit status 1 gives it back.
-func (a *cli) printImageVerdict(v looking.ImageVerdict, output format) error {
+func (a *cli) printImageVerdict(v inspect.ImageVerdict, output format) error {
 	status, word := 0, "works"
 	if !v.Keep {
 		status, word = 1, "does not work"

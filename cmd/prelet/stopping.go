@@ -16,7 +16,7 @@ func (a *cli) stopping() *cobra.Command {
 		Args:   refuseArguments,
 		Short:  "Make the conditions of the Node False, as prelet.service does when it stops",
 		RunE: stopOnSignal(func(ctx context.Context, _ []string) error {
-			booting.ReportStop(ctx, a.env())
+			run.ReportStop(ctx, a.env())
 			return nil
 		}),
 	}

@@ -14,7 +14,7 @@ import (
 // SIGTERM while the plan is made: nothing is changed, the generation in place stays in charge, a fresh node stays shut.
 func TestStoppedBeforeCommit(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
-		var m *machine
+		var m *testMachine
 		if fresh {
 			m = newMachine(t)
 		} else {
@@ -30,7 +30,7 @@ func TestStoppedBeforeCommit(t *testing.T) {
 		m.slept = m.terminated
 		before := m.disk()
 		m.inside = true
-		m.want("run", m.as(app.BootUnit, "run"), ended{52, "", "stopped"})
+		m.want("run", m.as(machine.BootUnit, "run"), ended{52, "", "stopped"})
 		if !maps.Equal(before, m.disk()) {
 			t.Error("a run that was stopped while it waited wrote to the disk")
 		}

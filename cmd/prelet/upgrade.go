@@ -81,7 +81,7 @@ If a node has no plan, and nothing breaks on the others, it is the status of tha
 // showUpgrade prints a report, or writes its page.
 func (a *cli) showUpgrade(u *fleet.Upgrade, f *upgradeFlags) error {
 	if f.page != "" {
-		return a.writePage(f.page, looking.Reported{Upgrade: u})
+		return a.writePage(f.page, inspect.Reported{Upgrade: u})
 	}
 	write := printer.UpgradeText
 	if f.output.name == "markdown" {

@@ -31,7 +31,7 @@ Without a generation it checks nothing.
 Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 		Example: "  prelet verify\n  prelet verify -o json",
 		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
-			found, err := booting.Verify(ctx, a.env())
+			found, err := run.Verify(ctx, a.env())
 			switch {
 			case err != nil:
 				return err
@@ -46,7 +46,7 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 	return c
 }
 
-func (a *cli) endVerify(v booting.Verified, asJSON bool) error {
+func (a *cli) endVerify(v run.Verified, asJSON bool) error {
 	messages := commit.Explain(v.Err)
 	if asJSON {
 		d := newOutcome(v.Ended, messages)

@@ -24,10 +24,10 @@ func (a *cli) view(w io.Writer, name string, result any) error {
 	style := printer.StyleOf(a.stdout, a.getenv)
 
 	return style.Render(w, views, "views/"+name+".tmpl", result, template.FuncMap{
-		"changed":  looking.HistoryEntry.Changed,
+		"changed":  inspect.HistoryEntry.Changed,
 		"lasted":   func(from, to time.Time) time.Duration { return to.Sub(from).Round(time.Millisecond) },
-		"newest":   looking.History.Newest,
-		"origin":   looking.HistoryEntry.Origin,
+		"newest":   inspect.History.Newest,
+		"origin":   inspect.HistoryEntry.Origin,
 		"plan":     shortenPlan,
 		"row":      a.row,
 		"sentence": func(text string) string { return origin.Capitalize(text) + "." },
@@ -35,7 +35,7 @@ func (a *cli) view(w io.Writer, name string, result any) error {
 		"stamp":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
 		"took":     formatTook,
 		"trim":     func(line string) string { return strings.TrimRight(line, " ") },
-		"words":    looking.HistoryEntry.Words,
+		"words":    inspect.HistoryEntry.Words,
 	})
 }
 

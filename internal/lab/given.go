@@ -27,18 +27,18 @@ import (
 type Given struct {
 	Request
 	Values  map[string]probe.Given // of the command line, by name
-	Loaded  *app.LoadedSite        // nil: the site in each recording
+	Loaded  *machine.LoadedSite    // nil: the site in each recording
 	IsOlder bool                   // to compare with: the newer site may declare more variables
 	Test    *rehearsal.Source      // what a test puts in place of answers; nil outside of tests
 
 	isRehearsed bool // this machine answers no question, as in a test
 
 	mu       sync.Mutex
-	recorded map[string]func() *app.LoadedSite // sites of recordings, by their files
+	recorded map[string]func() *machine.LoadedSite // sites of recordings, by their files
 }
 
 // Read checks what a command was given, and reads its variables and its site.
-func Read(e *app.Env, r Request) (*Given, error) {
+func Read(e *machine.Env, r Request) (*Given, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func Read(e *app.Env, r Request) (*Given, error) {
 
 // siteFiles returns where the site is read. Other users may change the files for a recording, as in a checkout: they
 // control no machine.
-func (r *Request) siteFiles() app.Where {
+func (r *Request) siteFiles() machine.Where {
 	w := r.Where
 	if r.From != "" {
 		w.Files = lang.AnyOwner()
@@ -107,7 +107,7 @@ const maxKnownSites = 16
 
 // siteOf returns the site for a recording, nil for this machine. It loads a site once for all recordings: those of a
 // fleet mostly have the same site inside.
-func (g *Given) siteOf(e *app.Env, recorded *world.Recording) *app.LoadedSite {
+func (g *Given) siteOf(e *machine.Env, recorded *tape.Recording) *machine.LoadedSite {
 	if g.Loaded != nil {
 		return g.Loaded
 	}
@@ -116,9 +116,9 @@ func (g *Given) siteOf(e *app.Env, recorded *world.Recording) *app.LoadedSite {
 	g.mu.Lock()
 	load := g.recorded[key]
 	if load == nil {
-		load = sync.OnceValue(func() *app.LoadedSite { return loadRecorded(e, recorded) })
+		load = sync.OnceValue(func() *machine.LoadedSite { return loadRecorded(e, recorded) })
 		if g.recorded == nil || len(g.recorded) >= maxKnownSites {
-			g.recorded = map[string]func() *app.LoadedSite{}
+			g.recorded = map[string]func() *machine.LoadedSite{}
 		}
 		g.recorded[key] = load
 	}
@@ -128,18 +128,18 @@ func (g *Given) siteOf(e *app.Env, recorded *world.Recording) *app.LoadedSite {
 }
 
 // loadRecorded reads the site inside a recording, and hides the secrets in it.
-func loadRecorded(e *app.Env, recorded *world.Recording) *app.LoadedSite {
-	o := app.SiteOptions(e.Version)
+func loadRecorded(e *machine.Env, recorded *tape.Recording) *machine.LoadedSite {
+	o := machine.SiteOptions(e.Version)
 	o.IsPast = true
-	l := &app.LoadedSite{Signature: app.Unsigned}
+	l := &machine.LoadedSite{Signature: machine.Unsigned}
 	l.Site, l.Diags = lang.Parse(recorded.Header.Site, o)
-	_ = app.LearnSite(e.Redactor, nil, l.Site)
+	_ = machine.LearnSite(e.Redactor, nil, l.Site)
 
 	return l
 }
 
 // ReadRecording reads a recording, or the one in a bundle; nil for "", which is this machine.
-func ReadRecording(path string) (*world.Recording, error) {
+func ReadRecording(path string) (*tape.Recording, error) {
 	if path == "" {
 		return nil, nil
 	}

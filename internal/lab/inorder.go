@@ -12,7 +12,7 @@ import (
 // The queue limits how many results exist at once: one for each CPU, and the one that is shown next. An error of show
 // ends it, and so does a signal. The environment shows how many are done.
 func InOrder[T, R any](
-	ctx context.Context, e *app.Env, items []T, compute func(context.Context, T) R, show func(R) error,
+	ctx context.Context, e *machine.Env, items []T, compute func(context.Context, T) R, show func(R) error,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup
@@ -38,7 +38,7 @@ func InOrder[T, R any](
 		e.Count(done, len(items))
 		r := <-out
 		done++
-		if err := app.CheckStopped(ctx); err != nil {
+		if err := machine.CheckStopped(ctx); err != nil {
 			return err
 		}
 		if err := show(r); err != nil {
@@ -48,5 +48,5 @@ func InOrder[T, R any](
 
 	e.Count(len(items), len(items))
 
-	return app.CheckStopped(ctx)
+	return machine.CheckStopped(ctx)
 }

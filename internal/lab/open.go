@@ -28,17 +28,17 @@ import (
 
 // Node is a node that a person asks about: this machine, a recording of one, or recorded hardware.
 type Node struct {
-	*app.Node
-	env       *app.Env
+	*machine.Node
+	env       *machine.Env
 	given     *Given
-	Recorded  *world.Recording  // answers the questions; nil: this machine, or recorded hardware
+	Recorded  *tape.Recording   // answers the questions; nil: this machine, or recorded hardware
 	asked     *rehearsal.Source // nil where every answer is the node's
 	rehearsed *probe.Live       // answers for recorded hardware without a recording; else nil
 }
 
 // Open opens what a command works on: request → site → variables → the source of answers. store may be nil; it stays
 // the caller's, as the node is: see Close.
-func Open(e *app.Env, r Request, store *generation.Store) (*Node, error) {
+func Open(e *machine.Env, r Request, store *generation.Store) (*Node, error) {
 	g, err := Read(e, r)
 	if err != nil {
 		return nil, err
@@ -48,9 +48,9 @@ func Open(e *app.Env, r Request, store *generation.Store) (*Node, error) {
 }
 
 // OpenMachine opens one node of what was given: that of a recording or of recorded hardware, or this machine for "".
-func OpenMachine(e *app.Env, g *Given, machine string, store *generation.Store) (*Node, error) {
+func OpenMachine(e *machine.Env, g *Given, machine string, store *generation.Store) (*Node, error) {
 	own := g.At(machine)
-	var recorded *world.Recording
+	var recorded *tape.Recording
 	if own == g {
 		var err error
 		if recorded, err = ReadRecording(machine); err != nil {
@@ -62,10 +62,10 @@ func OpenMachine(e *app.Env, g *Given, machine string, store *generation.Store) 
 }
 
 // OpenWorld opens one node of what was given: that of a recording, or this machine for nil.
-func OpenWorld(e *app.Env, g *Given, recorded *world.Recording, store *generation.Store) *Node {
+func OpenWorld(e *machine.Env, g *Given, recorded *tape.Recording, store *generation.Store) *Node {
 	l := g.siteOf(e, recorded)
 	n := &Node{Node: e.NewNode(g.Where, l, store), env: e, given: g, Recorded: recorded}
-	unknown := app.LearnSite(e.Redactor, g.Values, l.Site)
+	unknown := machine.LearnSite(e.Redactor, g.Values, l.Site)
 	switch {
 	case recorded != nil:
 		n.Source = recorded.Source()
@@ -94,7 +94,7 @@ func (n *Node) Close() {
 }
 
 // Plan evaluates the site.
-func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
+func (n *Node) Plan(ctx context.Context, event func(evaluate.StageReport)) *evaluate.Plan {
 	p := n.Node.Plan(ctx, event)
 	n.describeRehearsal(p)
 
@@ -102,7 +102,7 @@ func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Pla
 }
 
 // PlanUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.
-func (n *Node) PlanUnless(ctx context.Context) *boot.Plan {
+func (n *Node) PlanUnless(ctx context.Context) *evaluate.Plan {
 	p := n.Node.PlanUnless(ctx)
 	if !n.Found.HasErrors() {
 		n.describeRehearsal(p)
@@ -112,7 +112,7 @@ func (n *Node) PlanUnless(ctx context.Context) *boot.Plan {
 }
 
 // describeRehearsal adds to a plan what was assumed in place of answers, and a warning for each flag without an effect.
-func (n *Node) describeRehearsal(p *boot.Plan) {
+func (n *Node) describeRehearsal(p *evaluate.Plan) {
 	if n.asked == nil {
 		return
 	}
@@ -138,7 +138,7 @@ func (n *Node) describeRehearsal(p *boot.Plan) {
 }
 
 // View returns a plan of the node for the printer. source is the recording, if there are several.
-func (n *Node) View(p *boot.Plan, source string) printer.View {
+func (n *Node) View(p *evaluate.Plan, source string) printer.View {
 	v := printer.View{
 		Plan:       p,
 		Version:    n.env.Version,
@@ -176,7 +176,7 @@ func (n *Node) rehearse() {
 			for _, a := range binaries {
 				a.Root = unit.Root
 				a.Secret = n.Secret
-				a.Folder = app.FolderForDryRuns()
+				a.Folder = machine.FolderForDryRuns()
 			}
 		}
 	}

@@ -25,7 +25,7 @@ import (
 
 // Request is what a person asks about: the node and the site of a command, and what is put in place of them.
 type Request struct {
-	app.Where
+	machine.Where
 	From     string   // a recording that answers all questions that the other fields do not
 	VarFiles []string // vars files outside of the site; later ones win, and Variables win over them
 
@@ -53,7 +53,7 @@ func findRepositories() []string {
 
 // UseRepository takes what no flag gives from the file of a repository: of the folder that is given as the site, if it
 // has one, else of the repository that the current folder is in. --root names a node, for which it does not count.
-func (r *Request) UseRepository(e *app.Env, files lang.Files) error {
+func (r *Request) UseRepository(e *machine.Env, files lang.Files) error {
 	folder := "."
 	isNamed := r.namesRepository(files)
 	if isNamed {
@@ -96,7 +96,7 @@ func (r *Request) UseRepository(e *app.Env, files lang.Files) error {
 }
 
 // UseOwnRepository is UseRepository for the folder that is given as the site only.
-func (r *Request) UseOwnRepository(e *app.Env, files lang.Files) error {
+func (r *Request) UseOwnRepository(e *machine.Env, files lang.Files) error {
 	if !r.namesRepository(files) {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (r *Request) TakeKubelet(found kubeletbin.Examined) {
 
 // CheckObjects refuses the value of a flag unless it is "" or a folder.
 func CheckObjects(flag, path string) error {
-	return app.CheckFolder(flag, path, "name the folder that has ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap")
+	return machine.CheckFolder(flag, path, "name the folder that has ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap")
 }
 
 // CheckHardware refuses the value of a flag unless it is "", a folder with a recorded machine, or a file that may have

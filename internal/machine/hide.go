@@ -1,4 +1,4 @@
-package app
+package machine
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 // Hiding returns a source that hides from all output what each answer has of secrets: what is evidently one, and the
 // values of secret flags and fields, wherever they are: in a file of flags or a configuration, as it is now or was
 // before prelet, in a unit, in an object, in the reason of a failure. The plan is made from them.
-func (e *Env) Hiding(source world.Source) world.Source {
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+func (e *Env) Hiding(source tape.Source) tape.Source {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		a := source.Ask(ctx, q)
 		if a.Fault != nil {
 			e.Redactor.HideEvident(a.Why())
@@ -121,7 +121,7 @@ func mayHaveSettings(text string) bool {
 }
 
 // HideFlags hides the values of the flags and fields of a plan that may be secrets from all output.
-func (e *Env) HideFlags(p *boot.Plan) {
+func (e *Env) HideFlags(p *evaluate.Plan) {
 	for _, f := range p.Node.Flags {
 		e.HideFlag(f.Name, append(slices.Clone(f.Earlier), f.Value)...)
 	}

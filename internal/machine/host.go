@@ -1,4 +1,4 @@
-package app
+package machine
 
 import (
 	"context"
@@ -190,12 +190,12 @@ func (h *Host) HasBegun() bool {
 }
 
 // WhyNotStarted returns why systemd could not start prelet.service in this boot.
-func (h *Host) WhyNotStarted(ctx context.Context) bootunit.Failure {
+func (h *Host) WhyNotStarted(ctx context.Context) bootfailure.Failure {
 	if !h.Systemd {
-		return bootunit.Failure{}
+		return bootfailure.Failure{}
 	}
 
-	return bootunit.FindFailure(ctx, h.Units, h.HasBegun())
+	return bootfailure.FindFailure(ctx, h.Units, h.HasBegun())
 }
 
 // KubeletUnit is KubeletUnitOf the generations of the host, which it opens.
@@ -342,7 +342,7 @@ func (h *Host) askBinary(ctx context.Context, unit string) string {
 		Folder: h.RunDir,
 	}
 	a.Finish(judge.FinishedKubelet{Unit: unit})
-	verdict, _, _ := world.DryRun.Ask(ctx, world.Adapters{world.DryRun.Adapt(a.Answer)}, world.DryRunReq{})
+	verdict, _, _ := tape.DryRun.Ask(ctx, tape.Adapters{tape.DryRun.Adapt(a.Answer)}, tape.DryRunReq{})
 
 	return verdict.Refusal // "" without an answer
 }

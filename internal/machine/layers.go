@@ -1,4 +1,4 @@
-package app
+package machine
 
 import (
 	"slices"
@@ -19,7 +19,7 @@ const Unsigned = "not required"
 type LoadedSite struct {
 	Site   *lang.Site
 	Diags  hcl.Diagnostics
-	checks boot.Checks
+	checks evaluate.Checks
 
 	Signature string // Unsigned, valid, refused, or not checked because the files were named
 }

@@ -1,4 +1,4 @@
-package app
+package machine
 
 import (
 	"context"
@@ -36,12 +36,12 @@ type Node struct {
 	env       *Env
 	Site      *lang.Site
 	Found     hcl.Diagnostics // while it was opened; where they have errors, there is nothing to plan
-	Source    world.Source
+	Source    tape.Source
 	Live      *probe.Live             // nil where this machine does not answer
 	Askers    dryrun.Askers           // of kubelets, by version; "" is the installed one
 	Detectors *detector.Host          // nil without Live
 	Store     *generation.Store       // nil where it could not be opened
-	Options   boot.RunInput           // of each plan; Plan adds the node's own
+	Options   evaluate.RunInput       // of each plan; Plan adds the node's own
 	Machine   func() machineid.Hashes // read once
 	waits     *waits.Reporter         // prints each wait; nil without Live
 	units     Manager                 // to be closed; nil where another has it, or there is none
@@ -71,7 +71,7 @@ func (e *Env) NewNode(w Where, l *LoadedSite, store *generation.Store) *Node {
 		Site:    l.Site,
 		Found:   slices.Clone(l.Diags), // those of a site may be of several nodes
 		Askers:  dryrun.Askers{},
-		Options: boot.RunInput{Checks: &l.checks},
+		Options: evaluate.RunInput{Checks: &l.checks},
 		Machine: sync.OnceValue(func() machineid.Hashes {
 			if w.Hardware != "" {
 				return machineid.Hashes{} // unknown
@@ -116,7 +116,7 @@ func (n *Node) Joined() bool {
 const lastGoodTimeout = 15 * time.Second
 
 // Plan evaluates the site.
-func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Plan {
+func (n *Node) Plan(ctx context.Context, event func(evaluate.StageReport)) *evaluate.Plan {
 	o := n.Options
 	o.Source = n.env.Hiding(n.Source)
 	o.Now = time.Now
@@ -129,18 +129,18 @@ func (n *Node) Plan(ctx context.Context, event func(boot.StageReport)) *boot.Pla
 	}
 	if n.Live != nil && n.Store != nil && n.Joined() { // a node that never joined must not use unverified answers
 		o.Hurry = n.hurry
-		o.LastGood = func(maxAge time.Duration) world.Fallback {
-			return world.AnswerFromLastGood(n.Live.LastGood, maxAge, time.Now(), n.newestKnown)
+		o.LastGood = func(maxAge time.Duration) tape.Fallback {
+			return tape.AnswerFromLastGood(n.Live.LastGood, maxAge, time.Now(), n.newestKnown)
 		}
 		if !n.AcceptMissing {
-			o.KeepVariables = world.KeepVariables(n.Live.LastGood)
+			o.KeepVariables = tape.KeepVariables(n.Live.LastGood)
 			n.Live.KeepSecrets()
 		}
 	}
 	if n.waits != nil {
 		defer n.waits.End()
 	}
-	p := boot.Run(ctx, n.Site, o)
+	p := evaluate.Run(ctx, n.Site, o)
 	n.env.HideFlags(p)
 
 	return p
@@ -165,9 +165,9 @@ func (n *Node) newestKnown() time.Time {
 }
 
 // PlanUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.
-func (n *Node) PlanUnless(ctx context.Context) *boot.Plan {
+func (n *Node) PlanUnless(ctx context.Context) *evaluate.Plan {
 	if n.Found.HasErrors() {
-		return &boot.Plan{Site: n.Site, Diagnostics: n.Found}
+		return &evaluate.Plan{Site: n.Site, Diagnostics: n.Found}
 	}
 	p := n.Plan(ctx, nil)
 	p.Diagnostics = slices.Concat(n.Found, n.checkStore(), p.Diagnostics)
@@ -185,9 +185,9 @@ func (n *Node) checkStore() hcl.Diagnostics {
 }
 
 // Recording returns the tape of p as a recording, with the site.
-func (n *Node) Recording(p *boot.Plan) *world.Recording {
-	header := world.Header{
-		Format:  world.Format,
+func (n *Node) Recording(p *evaluate.Plan) *tape.Recording {
+	header := tape.Header{
+		Format:  tape.Format,
 		Prelet:  n.env.Version,
 		Time:    time.Now().UTC().Format(time.RFC3339),
 		Boot:    systemd.OwnBootID(n.env.Getenv),
@@ -195,7 +195,7 @@ func (n *Node) Recording(p *boot.Plan) *world.Recording {
 		Site:    slices.Clone(p.Site.Files),
 	}
 
-	r := &world.Recording{Header: header, Entries: p.Tape.Entries()}
+	r := &tape.Recording{Header: header, Entries: p.Tape.Entries()}
 	if n.Live != nil { // earlier answers are searched again, for secrets that are known by now
 		n.Live.LearnSecrets()
 		r.HoldBack(n.env.Redactor.Holds, n.env.Redactor.Given, kubelet.HideSecrets)
@@ -230,7 +230,7 @@ func (n *Node) Secret(name string) ([]byte, error) {
 func (n *Node) Hidden(path string) *nodefile.FileState { return n.Live.Hidden(path) }
 
 // ApplyOptions returns the options for applying p.
-func (n *Node) ApplyOptions(p *boot.Plan) commit.ProposalInput {
+func (n *Node) ApplyOptions(p *evaluate.Plan) commit.ProposalInput {
 	if !p.Complete {
 		return commit.ProposalInput{Plan: p}
 	}

@@ -1,4 +1,4 @@
-package app
+package machine
 
 import (
 	"errors"
@@ -109,7 +109,7 @@ func checkCounter(stateDir string, counter uint64) *hcl.Diagnostic {
 
 // KeepCounter stores the counter of a signed site, before its complete plan is applied. A run that cannot store it is
 // degraded, because an older site would be accepted later.
-func KeepCounter(stateDir string, p *boot.Plan) {
+func KeepCounter(stateDir string, p *evaluate.Plan) {
 	if p.Site == nil || !p.Complete || p.Site.Counter == 0 {
 		return
 	}

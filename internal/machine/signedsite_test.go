@@ -1,4 +1,4 @@
-package app
+package machine
 
 import (
 	"os"
@@ -53,8 +53,8 @@ func TestCheckCounter(t *testing.T) {
 
 func TestKeepCounter(t *testing.T) {
 	dir := t.TempDir()
-	plan := func() *boot.Plan {
-		return &boot.Plan{Site: &lang.Site{Counter: 7}, Complete: true}
+	plan := func() *evaluate.Plan {
+		return &evaluate.Plan{Site: &lang.Site{Counter: 7}, Complete: true}
 	}
 
 	p := plan()

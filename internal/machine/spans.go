@@ -1,4 +1,4 @@
-package app
+package machine
 
 import (
 	"cmp"
@@ -27,28 +27,28 @@ type stageSpanFunc = func(stage, kind, name string, began time.Time, took time.D
 
 // TimeQuestions returns a source that reports how long each answer took, and for which stage. The tape in front of it
 // asks a question once.
-func TimeQuestions(next world.Source, now func() time.Time, add stageSpanFunc) world.Source {
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+func TimeQuestions(next tape.Source, now func() time.Time, add stageSpanFunc) tape.Source {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		began := now()
 		a := next.Ask(ctx, q)
-		add(world.StageOf(ctx), spanKind(q.Kind), nameQuestion(q), began, now().Sub(began))
+		add(tape.StageOf(ctx), spanKind(q.Kind), nameQuestion(q), began, now().Sub(began))
 
 		return a
 	})
 }
 
 // nameQuestion returns the name of a question for people.
-func nameQuestion(q world.Question) string {
-	return cmp.Or(world.InputName(q), "the "+string(q.Kind)+" files")
+func nameQuestion(q tape.Question) string {
+	return cmp.Or(tape.InputName(q), "the "+string(q.Kind)+" files")
 }
 
 // showQuestions returns a source whose questions are shown as waits; the tape in front of it asks each once.
-func (e *Env) showQuestions(next world.Source) world.Source {
+func (e *Env) showQuestions(next tape.Source) tape.Source {
 	if e.Progress == nil {
 		return next
 	}
 
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		until, _ := ctx.Deadline()
 		defer e.Wait(nameQuestion(q), until)()
 
@@ -84,15 +84,15 @@ func (e *Env) ShowSteps(m *activation.StateMachine) {
 }
 
 // spanKind returns the kind of the span of a question.
-func spanKind(kind world.Kind) string {
+func spanKind(kind tape.Kind) string {
 	switch kind {
-	case world.KindTrust, world.KindObject, world.KindNode:
+	case tape.KindTrust, tape.KindObject, tape.KindNode:
 		return report.KindRequest
-	case world.KindDetector:
+	case tape.KindDetector:
 		return report.KindDetector
-	case world.KindHardware:
+	case tape.KindHardware:
 		return report.KindHardware
-	case world.KindKubelet, world.KindAccepts:
+	case tape.KindKubelet, tape.KindAccepts:
 		return report.KindKubelet
 	}
 

@@ -1,4 +1,4 @@
-package app
+package machine
 
 import (
 	"path/filepath"

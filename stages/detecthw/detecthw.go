@@ -200,14 +200,14 @@ func (s Stage) Gather(
 	ctx context.Context,
 	cfg schema.Body,
 	env stages.Env,
-	r world.Source,
+	r tape.Source,
 ) (stages.Output, hcl.Diagnostics) {
 	var names []string
 	for _, d := range env.Detectors {
 		names = append(names, d.Name)
 	}
 
-	facts, ans, err := world.Hardware.Ask(ctx, r, factsRequest(cfg))
+	facts, ans, err := tape.Hardware.Ask(ctx, r, factsRequest(cfg))
 	switch {
 	case ans.Code() == fault.Unread:
 		return stages.Output{}, hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware")}
@@ -247,13 +247,13 @@ func (s Stage) Gather(
 	}, diags
 }
 
-func factsRequest(cfg schema.Body) world.HardwareReq {
+func factsRequest(cfg schema.Body) tape.HardwareReq {
 	wait, ok := cfg.One(waitBlock.Type)
 	if !ok {
-		return world.HardwareReq{}
+		return tape.HardwareReq{}
 	}
 
-	return world.HardwareReq{
+	return tape.HardwareReq{
 		WaitLinks:   linksAttr.Of(wait).V,
 		WaitDrivers: driversAttr.Of(wait).V,
 		WaitUnits:   unitsAttr.Of(wait).V,
@@ -262,7 +262,7 @@ func factsRequest(cfg schema.Body) world.HardwareReq {
 }
 
 // warnOfUnknown reports the facts that should be readable and are not.
-func warnOfUnknown(cfg schema.Body, facts world.Facts) (diags hcl.Diagnostics) {
+func warnOfUnknown(cfg schema.Body, facts tape.Facts) (diags hcl.Diagnostics) {
 	for _, u := range facts.Unknown {
 		if !u.Degraded {
 			continue
@@ -323,7 +323,7 @@ func waitRange(cfg schema.Body, fact string) (hcl.Range, bool) {
 }
 
 // shareFacts returns the value of facts, with parts of that of the machine before: machines of one kind differ in few.
-func shareFacts(facts world.Facts, shared *sync.Map) (cty.Value, error) {
+func shareFacts(facts tape.Facts, shared *sync.Map) (cty.Value, error) {
 	if shared == nil {
 		return factsValue(facts, nil)
 	}
@@ -342,7 +342,7 @@ func shareFacts(facts world.Facts, shared *sync.Map) (cty.Value, error) {
 // factsOutput returns the facts as attributes of the stage's output, those of detectors left out.
 func factsOutput(
 	cfg schema.Body,
-	facts world.Facts,
+	facts tape.Facts,
 	withheld []string,
 	shared *sync.Map,
 ) (map[string]cty.Value, *hcl.Diagnostic) {
@@ -360,7 +360,7 @@ func factsOutput(
 	if facts.DefaultRoute == nil { // the recording is older than these facts
 		withheld = append(slices.Clip(withheld), "/default_route", "/cpu/architecture")
 		for name := range facts.Interfaces {
-			withheld = append(withheld, world.Pointer("interfaces", name, "addresses"))
+			withheld = append(withheld, tape.Pointer("interfaces", name, "addresses"))
 		}
 	}
 
@@ -386,7 +386,7 @@ func factsOutput(
 	return out, nil
 }
 
-func selectGPUs(facts world.Facts, accelerators cty.Value) cty.Value {
+func selectGPUs(facts tape.Facts, accelerators cty.Value) cty.Value {
 	if !accelerators.IsKnown() {
 		return accelerators
 	}

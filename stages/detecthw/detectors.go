@@ -60,9 +60,9 @@ type detection struct {
 	stages.Detector
 	wait     time.Duration // for its fabric
 	state    string
-	ans      world.DetectorAns // if the state is ok
-	raw      json.RawMessage   // the same as JSON
-	withheld []string          // JSON pointers into raw, of the parts that the recording leaves out
+	ans      tape.DetectorAns // if the state is ok
+	raw      json.RawMessage  // the same as JSON
+	withheld []string         // JSON pointers into raw, of the parts that the recording leaves out
 	origin.Collector
 }
 
@@ -76,9 +76,9 @@ func askAll(
 	ctx context.Context,
 	all []stages.Detector,
 	isChosen func(name string) bool,
-	facts world.Facts,
+	facts tape.Facts,
 	fabric time.Duration,
-	r world.Source,
+	r tape.Source,
 ) []*detection {
 	out := make([]*detection, len(all))
 	if end, ok := ctx.Deadline(); ok {
@@ -107,16 +107,16 @@ func askAll(
 }
 
 // ask asks the question to the detector, unless its lock, its grants or the machine decide already.
-func (d *detection) ask(ctx context.Context, facts world.Facts, r world.Source) {
+func (d *detection) ask(ctx context.Context, facts tape.Facts, r tape.Source) {
 	req, ok := d.request(facts)
 	if !ok {
 		return
 	}
 
 	if d.Timeout > 0 {
-		ctx = world.WithLimit(ctx, d.Timeout)
+		ctx = tape.WithLimit(ctx, d.Timeout)
 	}
-	report, ans, err := world.Detector.Ask(ctx, r, req)
+	report, ans, err := tape.Detector.Ask(ctx, r, req)
 
 	switch {
 	case ans.Code() == fault.Unread:
@@ -139,8 +139,8 @@ func (d *detection) ask(ctx context.Context, facts world.Facts, r world.Source) 
 }
 
 // request returns the question to the detector. It returns false and sets the state if there is nothing to ask.
-func (d *detection) request(facts world.Facts) (world.DetectorReq, bool) {
-	req := world.DetectorReq{
+func (d *detection) request(facts tape.Facts) (tape.DetectorReq, bool) {
+	req := tape.DetectorReq{
 		Name:   d.Name,
 		Config: d.Config,
 		Allow:  d.Allow,
@@ -152,7 +152,7 @@ func (d *detection) request(facts world.Facts) (world.DetectorReq, bool) {
 	}
 
 	if d.Lock.Code() == fault.Unread { // recordings before there were locks have this question
-		return world.DetectorReq{
+		return tape.DetectorReq{
 			Name:   d.Name,
 			Config: d.Config,
 			Millis: d.Timeout.Milliseconds(),
@@ -272,7 +272,7 @@ func (d *detection) addFindings() {
 	sandbox := slices.DeleteFunc(
 		slices.Clone(d.ans.Findings),
 		func(f string) bool {
-			return f == world.NotEnded
+			return f == tape.NotEnded
 		},
 	)
 	if len(sandbox) < len(d.ans.Findings) {

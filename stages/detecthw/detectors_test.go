@@ -15,9 +15,9 @@ import (
 // results, and each has its own time from when it is worked on.
 func TestDetectorsEndBeforeTheStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := world.SourceFunc(func(ctx context.Context, _ world.Question) world.Answer {
+		hangs := tape.SourceFunc(func(ctx context.Context, _ tape.Question) tape.Answer {
 			time.Sleep(60 * time.Second) // until it has a user
-			work, cancel := world.BeginWork(ctx, time.Hour)
+			work, cancel := tape.BeginWork(ctx, time.Hour)
 			defer cancel()
 			began := time.Now()
 			<-work.Done()
@@ -27,12 +27,12 @@ func TestDetectorsEndBeforeTheStage(t *testing.T) {
 			<-ctx.Done()
 			time.Sleep(5 * time.Second)
 
-			return world.Failure(fault.DetectorFailed, "it exceeded its deadline", "")
+			return tape.Failure(fault.DetectorFailed, "it exceeded its deadline", "")
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 		defer cancel()
 		isChosen := func(string) bool { return true }
-		all := askAll(ctx, []stages.Detector{{Name: "a", Timeout: 20 * time.Second}}, isChosen, world.Facts{}, 0, hangs)
+		all := askAll(ctx, []stages.Detector{{Name: "a", Timeout: 20 * time.Second}}, isChosen, tape.Facts{}, 0, hangs)
 		if all[0].state != stateFailed || ctx.Err() != nil {
 			t.Errorf("got state %q, and the stage's time is over: %v; want %q before that", all[0].state, ctx.Err(), stateFailed)
 		}

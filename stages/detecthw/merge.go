@@ -21,7 +21,7 @@ type deviceReport struct {
 
 // merge overrides the built-in facts of PCI devices by the reports of detectors, field by field. A field on which two
 // detectors disagree is left as it is. Devices that are not among the PCI facts remain the detector's own.
-func merge(facts *world.Facts, all []*detection) {
+func merge(facts *tape.Facts, all []*detection) {
 	reports := map[string][]deviceReport{}
 	for _, d := range all {
 		for _, device := range d.ans.Devices {
@@ -80,14 +80,14 @@ func reconcile(address string, reports []deviceReport) (out contract.Device, sou
 }
 
 // apply writes a report into the facts of one PCI device, which becomes an accelerator or a NIC depending on its kind.
-func apply(facts *world.Facts, pci world.PCIDevice, d contract.Device, sources map[string]string) {
+func apply(facts *tape.Facts, pci tape.PCIDevice, d contract.Device, sources map[string]string) {
 	isNIC := d.Kind != nil && *d.Kind == kindNIC
 	isAccelerator := d.Kind != nil && !isNIC
 
 	a := find(
 		&facts.Accelerators,
-		world.Accelerator{Device: &pci.Device, Driver: pci.Driver, NUMA: pci.NUMA, Address: &pci.Address},
-		func(a world.Accelerator) *string { return a.Address },
+		tape.Accelerator{Device: &pci.Device, Driver: pci.Driver, NUMA: pci.NUMA, Address: &pci.Address},
+		func(a tape.Accelerator) *string { return a.Address },
 		isAccelerator,
 	)
 	if a != nil {
@@ -101,8 +101,8 @@ func apply(facts *world.Facts, pci world.PCIDevice, d contract.Device, sources m
 
 	n := find(
 		&facts.NICs,
-		world.NIC{Device: &pci.Device, Driver: pci.Driver, NUMA: pci.NUMA, Address: &pci.Address},
-		func(n world.NIC) *string { return n.Address },
+		tape.NIC{Device: &pci.Device, Driver: pci.Driver, NUMA: pci.NUMA, Address: &pci.Address},
+		func(n tape.NIC) *string { return n.Address },
 		isNIC,
 	)
 	if n != nil {
@@ -140,12 +140,12 @@ func find[T any](list *[]T, device T, addressOf func(T) *string, mayInsert bool)
 
 // overriding overrides the facts of one device.
 type overriding struct {
-	facts   *world.Facts
+	facts   *tape.Facts
 	prefix  string            // of the names of its facts
 	sources map[string]string // of the fields of the report
 }
 
-func (o overriding) setAccelerator(a *world.Accelerator, d contract.Device) {
+func (o overriding) setAccelerator(a *tape.Accelerator, d contract.Device) {
 	if d.Name != nil {
 		a.Evidence = new(o.sources["name"])
 	}
@@ -163,7 +163,7 @@ func (o overriding) setAccelerator(a *world.Accelerator, d contract.Device) {
 	override(o, "sriov.num_vfs", &a.SRIOV.NumVFs, d.SRIOVNumVFs)
 }
 
-func (o overriding) setNIC(n *world.NIC, d contract.Device) {
+func (o overriding) setNIC(n *tape.NIC, d contract.Device) {
 	override(o, "interface", &n.Interface, d.Interface)
 	override(o, "link", &n.Link, d.Link)
 	override(o, "speed_gbps", &n.SpeedGbps, d.SpeedGbps)
@@ -193,7 +193,7 @@ func (o overriding) setEvidence(fact, reported string) {
 	o.facts.Evidence[name] = o.sources[reported]
 	o.facts.Unknown = slices.DeleteFunc(
 		o.facts.Unknown,
-		func(u world.UnknownFact) bool {
+		func(u tape.UnknownFact) bool {
 			return u.Fact == name
 		},
 	)

@@ -10,9 +10,9 @@ import (
 // TestMergeIntoFirstPort checks that a report about a card with several ports, which have one address, is about the
 // first, and that a new device is inserted in the order of addresses.
 func TestMergeIntoFirstPort(t *testing.T) {
-	facts := &world.Facts{
-		PCI: []world.PCIDevice{{Address: "0000:01:00.0"}, {Address: "0000:00:02.0"}},
-		NICs: []world.NIC{
+	facts := &tape.Facts{
+		PCI: []tape.PCIDevice{{Address: "0000:01:00.0"}, {Address: "0000:00:02.0"}},
+		NICs: []tape.NIC{
 			{Address: new("0000:01:00.0"), Interface: new("port0")},
 			{Address: new("0000:01:00.0"), Interface: new("port1")},
 			{Interface: new("virtual")},

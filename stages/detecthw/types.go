@@ -28,10 +28,10 @@ type field struct {
 	omitEmpty bool
 }
 
-// factsShape is that of world.Facts. It is made once: with reflection that takes longer than to make a value of it.
-var factsShape = sync.OnceValue(func() *shape { return shapeOf(reflect.TypeFor[world.Facts]()) })
+// factsShape is that of tape.Facts. It is made once: with reflection that takes longer than to make a value of it.
+var factsShape = sync.OnceValue(func() *shape { return shapeOf(reflect.TypeFor[tape.Facts]()) })
 
-// factsType returns the type of world.Facts in sites.
+// factsType returns the type of tape.Facts in sites.
 func factsType() cty.Type { return factsShape().Type }
 
 func shapeOf(t reflect.Type) *shape {
@@ -67,13 +67,13 @@ func shapeOf(t reflect.Type) *shape {
 // factsValue returns facts as a value of factsType: the value that a site would get from their JSON. An error begins
 // with the place of the fact, as in a site. before are the facts of another machine, nil for none: the value shares
 // the parts that are the same.
-func factsValue(f world.Facts, before *madeFacts) (cty.Value, error) {
+func factsValue(f tape.Facts, before *madeFacts) (cty.Value, error) {
 	return factsShape().objectOf(reflect.ValueOf(f), before)
 }
 
 // madeFacts are facts with the value that was made of them. Nothing changes the facts afterwards.
 type madeFacts struct {
-	facts world.Facts
+	facts tape.Facts
 	value cty.Value
 }
 
@@ -180,7 +180,7 @@ func scalarOf(v reflect.Value) (cty.Value, error) {
 func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
 	hidden := parts{}
 	for _, p := range pointers {
-		keys := world.SplitPointer(p)
+		keys := tape.SplitPointer(p)
 		if !hasPart(v, keys) {
 			return v, fmt.Errorf(
 				"it withholds %s %s, which this prelet does not know: "+

@@ -15,33 +15,33 @@ import (
 )
 
 // machine is one of everything that facts can hold, and of everything that they can lack.
-func machine() world.Facts {
+func machine() tape.Facts {
 	one, gib, yes := 1, 79.6, "10de:2330"
 	bytes := int64(2151633289216)
-	return world.Facts{
-		CPU: world.CPU{
+	return tape.Facts{
+		CPU: tape.CPU{
 			Vendor:  &yes,
 			Logical: &one,
-			Cores:   []world.CPUCore{{Node: &one, CPUs: []int{0, 1}}, {CPUs: []int{2, 1 << 40}}},
+			Cores:   []tape.CPUCore{{Node: &one, CPUs: []int{0, 1}}, {CPUs: []int{2, 1 << 40}}},
 		},
-		Memory:       world.Memory{TotalBytes: &bytes, HugePages: map[string]int{"1Gi": 0, "2Mi": 7}},
-		NUMA:         []world.NUMANode{{ID: 3, MemoryBytes: &bytes}},
-		PCI:          []world.PCIDevice{{Address: "0000:1b:00.0", Device: yes, Class: "030200", NUMA: &one}},
-		Accelerators: []world.Accelerator{{Kind: "gpu", MemoryGiB: &gib, SRIOV: world.SRIOV{TotalVFs: &one}}},
-		NICs:         []world.NIC{},
-		Interfaces:   map[string]world.Interface{"eth0": {IPv4: []string{"192.0.2.7"}, MTU: &one}},
-		OS:           world.OS{IDLike: []string{"debian"}},
-		Unknown:      []world.UnknownFact{{Fact: "product.name", Why: "an äöü", Degraded: true}},
+		Memory:       tape.Memory{TotalBytes: &bytes, HugePages: map[string]int{"1Gi": 0, "2Mi": 7}},
+		NUMA:         []tape.NUMANode{{ID: 3, MemoryBytes: &bytes}},
+		PCI:          []tape.PCIDevice{{Address: "0000:1b:00.0", Device: yes, Class: "030200", NUMA: &one}},
+		Accelerators: []tape.Accelerator{{Kind: "gpu", MemoryGiB: &gib, SRIOV: tape.SRIOV{TotalVFs: &one}}},
+		NICs:         []tape.NIC{},
+		Interfaces:   map[string]tape.Interface{"eth0": {IPv4: []string{"192.0.2.7"}, MTU: &one}},
+		OS:           tape.OS{IDLike: []string{"debian"}},
+		Unknown:      []tape.UnknownFact{{Fact: "product.name", Why: "an äöü", Degraded: true}},
 	}
 }
 
 // TestFactsValue: a nil pointer is null, a nil list or map is empty, and numbers are exact.
 func TestFactsValue(t *testing.T) {
 	for name, c := range map[string]struct {
-		facts world.Facts
+		facts tape.Facts
 		want  map[string]cty.Value
 	}{
-		"empty": {world.Facts{}, map[string]cty.Value{
+		"empty": {tape.Facts{}, map[string]cty.Value{
 			"machine_id": cty.NullVal(cty.String),
 			"pci":        value.Absent(factsType().AttributeType("pci")),
 			"interfaces": value.Absent(factsType().AttributeType("interfaces")),
@@ -75,12 +75,12 @@ func TestFactsValue(t *testing.T) {
 // the fact.
 func TestFactsValueRefuses(t *testing.T) {
 	bad := "\ue000cred:x\ue001"
-	for path, change := range map[string]func(*world.Facts){
-		".product.name":       func(f *world.Facts) { f.Product.Name = &bad },
-		".pci[0].class":       func(f *world.Facts) { f.PCI[0].Class = bad },
-		".interfaces[":        func(f *world.Facts) { f.Interfaces[bad] = world.Interface{} },
-		".os.id_like[0]":      func(f *world.Facts) { f.OS.IDLike[0] = bad },
-		".unknown[0].why: th": func(f *world.Facts) { f.Unknown[0].Why = bad },
+	for path, change := range map[string]func(*tape.Facts){
+		".product.name":       func(f *tape.Facts) { f.Product.Name = &bad },
+		".pci[0].class":       func(f *tape.Facts) { f.PCI[0].Class = bad },
+		".interfaces[":        func(f *tape.Facts) { f.Interfaces[bad] = tape.Interface{} },
+		".os.id_like[0]":      func(f *tape.Facts) { f.OS.IDLike[0] = bad },
+		".unknown[0].why: th": func(f *tape.Facts) { f.Unknown[0].Why = bad },
 	} {
 		f := machine()
 		change(&f)
@@ -97,13 +97,13 @@ func TestFactsValueIsThatOfJSON(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("recorded facts: got %d files, %v; want some", len(files), err)
 	}
-	all := []world.Facts{machine(), {Unknown: []world.UnknownFact{{Fact: "gpus"}}}}
+	all := []tape.Facts{machine(), {Unknown: []tape.UnknownFact{{Fact: "gpus"}}}}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var facts world.Facts
+		var facts tape.Facts
 		if err := json.Unmarshal(raw, &facts); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

@@ -59,14 +59,14 @@ func (s Stage) Gather(
 	ctx context.Context,
 	cfg schema.Body,
 	env stages.Env,
-	r world.Source,
+	r tape.Source,
 ) (stages.Output, hcl.Diagnostics) {
 	if diags := stages.RequireCluster(cfg.Range, env.Cluster.Filename == ""); diags != nil {
 		return stages.Output{}, diags
 	}
 
 	outputs := s.Outputs(stages.Declared{})
-	trust, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
+	trust, ans, err := tape.Trust.Ask(ctx, r, tape.TrustReq{Access: env.Access})
 	if err != nil {
 		at := env.Cluster
 		if code := ans.Code(); code == fault.WrongType || code == fault.ClusterUntrusted {
@@ -103,7 +103,7 @@ func (s Stage) Gather(
 }
 
 // warnExpired reports CAs that have expired. No server can be verified by them.
-func warnExpired(at hcl.Range, trust world.TrustAns) hcl.Diagnostics {
+func warnExpired(at hcl.Range, trust tape.TrustAns) hcl.Diagnostics {
 	all := strings.Join(trust.Expired, ", ")
 	switch {
 	case len(trust.Expired) == 0:
@@ -122,7 +122,7 @@ func warnExpired(at hcl.Range, trust world.TrustAns) hcl.Diagnostics {
 }
 
 // notePins reports CAs without a pin and pins without a CA, as there are while a CA is being rotated.
-func notePins(at hcl.Range, trust world.TrustAns) (diags hcl.Diagnostics) {
+func notePins(at hcl.Range, trust tape.TrustAns) (diags hcl.Diagnostics) {
 	if len(trust.LeftOut) > 0 {
 		diags = append(diags, origin.Note(
 			fault.ClusterCA, at, "A CA of the cluster is not pinned",

@@ -109,9 +109,9 @@ func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
 			"Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\". Null counts as not written; "+
 				"for machines that need neither, leave the stage out: when = …",
 		)
-	case file.Set() && node.IsHidden(file.V):
+	case file.Set() && desired.IsHidden(file.V):
 		return hcl.Diagnostics{origin.Warning(
-			fault.FileUnusable, file.Range, "prelet.service does not see "+file.V, "%s", node.WhyHidden(file.V),
+			fault.FileUnusable, file.Range, "prelet.service does not see "+file.V, "%s", desired.WhyHidden(file.V),
 		)}
 	}
 
@@ -139,7 +139,7 @@ func (s Stage) Gather(
 	ctx context.Context,
 	cfg schema.Body,
 	env stages.Env,
-	r world.Source,
+	r tape.Source,
 ) (stages.Output, hcl.Diagnostics) {
 	in := stages.Inputs{NoCluster: env.Cluster.Filename == ""}
 	if diags := s.Check(cfg, in); diags.HasErrors() {
@@ -160,7 +160,7 @@ func (s Stage) gatherConfigMap(
 	ctx context.Context,
 	cfg schema.Body,
 	env stages.Env,
-	r world.Source,
+	r tape.Source,
 ) (stages.Output, hcl.Diagnostics) {
 	source := configMapAttr.Of(cfg)
 	what := "ConfigMap " + source.V
@@ -168,7 +168,7 @@ func (s Stage) gatherConfigMap(
 	isOptional := optionalAttr.Of(cfg).V
 
 	namespace, name, _ := strings.Cut(source.V, "/")
-	object, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{
+	object, ans, err := tape.Object.Ask(ctx, r, tape.ObjectReq{
 		Access:    env.Access,
 		Namespace: namespace,
 		Name:      name,
@@ -231,17 +231,17 @@ func warnRefused(at hcl.Range, what, why string) *hcl.Diagnostic {
 func (s Stage) gatherFile(
 	ctx context.Context,
 	cfg schema.Body,
-	r world.Source,
+	r tape.Source,
 ) (stages.Output, hcl.Diagnostics) {
 	source := fileAttr.Of(cfg)
 	wait := waitAttr.Of(cfg)
 	outputs := s.Outputs(stages.Declared{})
 
 	patience := schema.ParseDuration(wait)
-	file, ans, err := world.File.Ask(
+	file, ans, err := tape.File.Ask(
 		ctx,
 		r,
-		world.FileReq{Path: source.V, WaitMillis: patience.Milliseconds()},
+		tape.FileReq{Path: source.V, WaitMillis: patience.Milliseconds()},
 	)
 
 	switch {

@@ -68,25 +68,25 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 func (Stage) Decide(
 	cfg schema.Body,
 	in stages.Inputs,
-) (node.Contribution, stages.Output, hcl.Diagnostics) {
+) (desired.Contribution, stages.Output, hcl.Diagnostics) {
 	d := decision{in: in, attr: labelsAttr.Of(cfg)}
 	d.addItems()
 	d.addRecommended(fromDetectorsAttr.Of(cfg))
 	slices.SortStableFunc(
 		d.labels,
-		func(a, b node.Label) int {
+		func(a, b desired.Label) int {
 			return strings.Compare(a.Key, b.Key)
 		},
 	)
 
-	return node.Contribution{Labels: d.labels}, d.output(), d.Diags
+	return desired.Contribution{Labels: d.labels}, d.output(), d.Diags
 }
 
 // decision collects the labels of one stage.
 type decision struct {
 	in        stages.Inputs
 	attr      schema.Value[cty.Value]
-	labels    []node.Label
+	labels    []desired.Label
 	isUnknown bool // at least one label is not known
 	origin.Collector
 }
@@ -128,7 +128,7 @@ func parseItem(
 	keyRange hcl.Range,
 	item schema.Value[string],
 	in stages.Inputs,
-) (*node.Label, *hcl.Diagnostic) {
+) (*desired.Label, *hcl.Diagnostic) {
 	if diag := checkKey(key, keyRange, in); diag != nil {
 		return nil, diag
 	}
@@ -153,7 +153,7 @@ func parseItem(
 			"%s", stages.Sentence(err.Error()))
 	}
 
-	return &node.Label{
+	return &desired.Label{
 		Key:     key,
 		Value:   item.V,
 		Origins: item.Origins(),
@@ -233,7 +233,7 @@ func matchesAny(patterns []string, key string) bool {
 
 // isSet reports whether the stage has a label with this key already.
 func (d *decision) isSet(key string) bool {
-	return slices.ContainsFunc(d.labels, func(l node.Label) bool {
+	return slices.ContainsFunc(d.labels, func(l desired.Label) bool {
 		return l.Key == key
 	})
 }
@@ -255,7 +255,7 @@ func (d *decision) addRecommendedLabel(patterns schema.Value[[]string], detector
 		Ref:  "detector." + detector,
 		Text: key + "=" + val,
 	}
-	d.labels = append(d.labels, node.Label{
+	d.labels = append(d.labels, desired.Label{
 		Key:     key,
 		Value:   val,
 		Origins: append(patterns.Origins(), from),

@@ -223,7 +223,7 @@ func TestUnknownGivesUnknown(t *testing.T) {
 			if len(r.diags) > 0 {
 				t.Error(r.diags)
 			}
-			if d := cmp.Diff(node.Contribution{}, r.c); d != "" {
+			if d := cmp.Diff(desired.Contribution{}, r.c); d != "" {
 				t.Errorf("got a contribution, want none: %s", d)
 			}
 			for k, v := range r.out {
@@ -262,7 +262,7 @@ func TestNotesAndWarnings(t *testing.T) {
 		t.Errorf("got %s, want a note that no memory is reserved", got)
 	}
 	in := machineOf(4, 8*gib)
-	in.Base.Flags = []node.Flag{
+	in.Base.Flags = []desired.Flag{
 		{Name: "max-pods", Value: "30"},
 		{Name: "kube-reserved", Value: "cpu=1"},
 		{Name: "v", Value: "4"},
@@ -326,8 +326,8 @@ func TestReservedMemoryIsWhereCPUsAre(t *testing.T) {
 	in := sockets(2, 8, false, 64*gib)
 	in.Facts.NUMA = append(
 		in.Facts.NUMA,
-		world.NUMANode{ID: 2, MemoryBytes: ptr(96 * gib)},
-		world.NUMANode{ID: 3, CPUs: []int{}, MemoryBytes: ptr(int64(0))},
+		tape.NUMANode{ID: 2, MemoryBytes: ptr(96 * gib)},
+		tape.NUMANode{ID: 3, CPUs: []int{}, MemoryBytes: ptr(int64(0))},
 	)
 	in.Facts.NUMA[1].MemoryBytes = ptr(int64(0))
 	r := mustDecide(t, "policy = \"static\"\nstatic { memory = \"1Gi\" }", in)

@@ -154,8 +154,8 @@ func (d *decision) collectBase() hcl.Diagnostics {
 }
 
 // merge returns the node of the base and some contributions, with the configuration that its kubelet works with.
-func (d *decision) merge(c ...node.Contribution) (n node.Node, err error) {
-	n, _ = node.Merge(d.in.Base, c)
+func (d *decision) merge(c ...desired.Contribution) (n desired.Node, err error) {
+	n, _ = desired.Merge(d.in.Base, c)
 	merged, err := stages.MergeDropIns(n, nil, d.in.Kubelet.KnownVersion())
 	if err == nil {
 		n.Effective = merged.Effective(n.Flags)

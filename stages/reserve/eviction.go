@@ -18,7 +18,7 @@ import (
 //
 // Each threshold is a setting of its own: only a changed one has the policy as its origin, and two stages conflict
 // over one threshold and not over the whole object.
-func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
+func (d *decision) fillThresholds(config map[string]any) (out []desired.Setting) {
 	c := kubelet.NewConfig()
 	if c.Merge(config) != nil {
 		return nil // rendering reports the error
@@ -51,7 +51,7 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 	for _, signal := range slices.Sorted(maps.Keys(all)) {
 		if old, ok := present[signal]; !ok || old != all[signal] {
 			path := []string{fieldHard, signal}
-			out = append(out, node.Setting{
+			out = append(out, desired.Setting{
 				Path:    path,
 				Value:   all[signal],
 				Origins: from,

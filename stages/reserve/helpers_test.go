@@ -58,9 +58,9 @@ func (s scope) Expand(*hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 
 // result is the result of Decide.
 type result struct {
-	c     node.Contribution
+	c     desired.Contribution
 	out   map[string]cty.Value
-	node  node.Node
+	node  desired.Node
 	diags hcl.Diagnostics
 }
 
@@ -88,7 +88,7 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 		t.Fatalf("output: got type %#v, want %#v as declared", out.Value.Type(), want)
 	}
 	r.out = out.Value.AsValueMap()
-	n, messages := node.Merge(in.Base, []node.Contribution{c})
+	n, messages := desired.Merge(in.Base, []desired.Contribution{c})
 	if conflicts := messages.From(0); conflicts.HasErrors() {
 		t.Fatal(conflicts)
 	}
@@ -99,7 +99,7 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 		reserved, refused := n.Reserved.Finish(n)
 		n.Reserved, r.diags = reserved, append(r.diags, refused...)
 		if refused.HasErrors() { // nothing comes of it
-			r.c = node.Contribution{}
+			r.c = desired.Contribution{}
 		}
 	}
 	r.node = n
@@ -120,34 +120,34 @@ func ptr[T any](v T) *T { return &v }
 
 // machineOf has one NUMA node, and two threads a core if cpus is even: 0 and 1, 2 and 3, …
 func machineOf(cpus int, bytes int64) stages.Inputs {
-	f := &world.Facts{CPU: world.CPU{Logical: ptr(cpus)}, Memory: world.Memory{TotalBytes: ptr(bytes)}}
-	n := world.NUMANode{MemoryBytes: ptr(bytes)}
+	f := &tape.Facts{CPU: tape.CPU{Logical: ptr(cpus)}, Memory: tape.Memory{TotalBytes: ptr(bytes)}}
+	n := tape.NUMANode{MemoryBytes: ptr(bytes)}
 	step := 1
 	if cpus%2 == 0 {
 		step = 2
 	}
 	for i := 0; i < cpus; i += step {
-		c := world.CPUCore{Node: ptr(0), Package: ptr(0)}
+		c := tape.CPUCore{Node: ptr(0), Package: ptr(0)}
 		for j := i; j < i+step; j++ {
 			c.CPUs = append(c.CPUs, j)
 			n.CPUs = append(n.CPUs, j)
 		}
 		f.CPU.Cores = append(f.CPU.Cores, c)
 	}
-	f.NUMA = []world.NUMANode{n}
+	f.NUMA = []tape.NUMANode{n}
 	return stages.Inputs{Readings: stages.Readings{Facts: f}}
 }
 
 // sockets has as many cores on each NUMA node; with siblings, thread n+all is the sibling of thread n, as Linux
 // numbers them on Intel.
 func sockets(nodes, cores int, siblings bool, bytes int64) stages.Inputs {
-	f := &world.Facts{Memory: world.Memory{TotalBytes: ptr(bytes)}}
+	f := &tape.Facts{Memory: tape.Memory{TotalBytes: ptr(bytes)}}
 	all := nodes * cores
 	for s := range nodes {
-		n := world.NUMANode{ID: s, MemoryBytes: ptr(bytes / int64(nodes))}
+		n := tape.NUMANode{ID: s, MemoryBytes: ptr(bytes / int64(nodes))}
 		for c := range cores {
 			id := s*cores + c
-			core := world.CPUCore{Node: ptr(s), Package: ptr(s), CPUs: []int{id}}
+			core := tape.CPUCore{Node: ptr(s), Package: ptr(s), CPUs: []int{id}}
 			if siblings {
 				core.CPUs = append(core.CPUs, id+all)
 			}
@@ -186,7 +186,7 @@ func (m machineSpec) inputs(t *testing.T) stages.Inputs {
 		in.Facts.NUMA[0].MemoryBytes = ptr(m.FirstNode.Value())
 	}
 	for _, memory := range m.MoreNodes {
-		n := world.NUMANode{ID: len(in.Facts.NUMA), CPUs: []int{}, MemoryBytes: ptr(memory.Value())}
+		n := tape.NUMANode{ID: len(in.Facts.NUMA), CPUs: []int{}, MemoryBytes: ptr(memory.Value())}
 		in.Facts.NUMA = append(in.Facts.NUMA, n)
 		*in.Facts.Memory.TotalBytes += memory.Value()
 	}
@@ -235,7 +235,7 @@ func (c stageCase) inputs(t *testing.T) (in stages.Inputs) {
 		in = withBase(in, base)
 	}
 	for name, value := range c.Flags {
-		in.Base.Flags = append(in.Base.Flags, node.Flag{Name: name, Value: value})
+		in.Base.Flags = append(in.Base.Flags, desired.Flag{Name: name, Value: value})
 	}
 	return in
 }
@@ -250,7 +250,7 @@ func (c stageCase) checkMessages(t *testing.T, r result) {
 }
 
 func withBase(in stages.Inputs, config map[string]any) stages.Inputs {
-	in.Base = node.Base{Config: config, ConfigKnown: true}
+	in.Base = desired.Base{Config: config, ConfigKnown: true}
 	return in
 }
 

@@ -34,8 +34,8 @@ func (f *reservation) reservedMemory() []nodeMemory {
 		return nil
 	}
 
-	withCPUs := func(n world.NUMANode) bool { return len(n.CPUs) > 0 }
-	others := func(n world.NUMANode) bool { return len(n.CPUs) == 0 && n.MemoryBytes != nil }
+	withCPUs := func(n tape.NUMANode) bool { return len(n.CPUs) > 0 }
+	others := func(n tape.NUMANode) bool { return len(n.CPUs) == 0 && n.MemoryBytes != nil }
 
 	rooms := f.listRooms(withCPUs)
 	spare := f.listRooms(others) // such as the memory of GPUs
@@ -63,7 +63,7 @@ func (m nodeMemory) usable() int64 {
 }
 
 // listRooms returns the room of some NUMA nodes. Nodes that can keep nothing are left out.
-func (f *reservation) listRooms(isWanted func(world.NUMANode) bool) (rooms []nodeMemory) {
+func (f *reservation) listRooms(isWanted func(tape.NUMANode) bool) (rooms []nodeMemory) {
 	for _, n := range f.in.Facts.NUMA {
 		room := maxBytes
 		switch {
@@ -85,7 +85,7 @@ func (f *reservation) listRooms(isWanted func(world.NUMANode) bool) (rooms []nod
 }
 
 // countHugePages returns the bytes of a node's huge pages.
-func countHugePages(n world.NUMANode) (sum int64) {
+func countHugePages(n tape.NUMANode) (sum int64) {
 	for size, pages := range n.HugePages {
 		if one, err := parseQuantity(memory, size); err == nil {
 			sum += one * int64(pages)
@@ -155,7 +155,7 @@ func addRest(left int64, parts []int64, rooms []nodeMemory) {
 }
 
 // memorySetting returns reservedMemory as the kubelet's configuration has it. parts is the list for people.
-func (f *reservation) memorySetting(list []any, parts string) node.Setting {
+func (f *reservation) memorySetting(list []any, parts string) desired.Setting {
 	sum := fmt.Sprintf(
 		"kubeReserved %s + systemReserved %s + evictionHard %s = %s: %s",
 		formatQuantity(memory, f.amounts[memory].kube),
@@ -165,7 +165,7 @@ func (f *reservation) memorySetting(list []any, parts string) node.Setting {
 		parts,
 	)
 
-	return node.Setting{
+	return desired.Setting{
 		Path:    []string{fieldMemory},
 		Value:   list,
 		Origins: append(slices.Clone(f.req.memoryManager.origins), f.step(sum)),

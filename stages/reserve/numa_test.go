@@ -68,7 +68,7 @@ func TestMemoryManager(t *testing.T) {
 // TestMemoryManagerFollowsFlags: a flag changes the sum after the stage has decided.
 func TestMemoryManagerFollowsFlags(t *testing.T) {
 	in := machineOf(4, 8*gib)
-	in.Base.Flags = []node.Flag{{Name: "system-reserved", Value: "memory=333Mi"}}
+	in.Base.Flags = []desired.Flag{{Name: "system-reserved", Value: "memory=333Mi"}}
 	r := mustDecide(t, "policy = \"static\"\nstatic { memory = \"1Gi\" }"+managed, in)
 	if got := reservedMemoryOf(t, r); got != "[{1457Mi@0}]" {
 		t.Errorf("got reservedMemory %s, want 1Gi, 333Mi of the flag and 100Mi on node 0", got)
@@ -102,7 +102,7 @@ func TestMemoryManagerByTheRules(t *testing.T) {
 		c := kubelet.NewConfig()
 		must(t, c.Merge(n.Config))
 		facts := in.Facts
-		for _, p := range rules.Check(rules.Subject{Config: c, Machine: rules.NewMachine(facts, world.KubeletAns{})}) {
+		for _, p := range rules.Check(rules.Subject{Config: c, Machine: rules.NewMachine(facts, tape.KubeletAns{})}) {
 			if strings.Contains(p.Rule, "memory") || strings.Contains(p.Rule, "numa") {
 				t.Fatalf("%s on %d nodes with %v: got %+v, want no finding", site, nodes, base, p)
 			}

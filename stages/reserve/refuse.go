@@ -149,7 +149,7 @@ func (f *reservation) checkRest(s sum) {
 
 // placeOf returns where the site sets a field of the finished configuration; the policy if it does not.
 func (f *reservation) placeOf(path ...string) hcl.Range {
-	return node.Setting{Origins: f.from[node.Setting{Path: path}.Pointer()]}.FindRange(f.req.at)
+	return desired.Setting{Origins: f.from[desired.Setting{Path: path}.Pointer()]}.FindRange(f.req.at)
 }
 
 // adviseLess returns where the site reserves too much, and how to reduce it.

@@ -25,7 +25,7 @@ type reservation struct {
 	origin.Collector
 
 	from       map[string][]origin.Origin // of the fields of the configuration, by pointer
-	out        *node.Reserved
+	out        *desired.Reserved
 	amounts    map[string]amounts // by resource
 	cpus       cpuset.CPUSet      // whole ones, whose amount is that of cpu
 	hardMemory int64              // the threshold of memory.available in bytes, if it is kept from pods
@@ -34,7 +34,7 @@ type reservation struct {
 // reserve computes the reservation of a node from its kubelet's effective configuration, flags included, in the same
 // way as the kubelet: for the outputs that of the base and this stage, whose readers may change the node, and in finish
 // that of the finished node.
-func (d *decision) reserve(n node.Node) (f *reservation, err error) {
+func (d *decision) reserve(n desired.Node) (f *reservation, err error) {
 	out := stages.ReadReserved(n.Effective, n.Flags, d.m.cpus)
 	f = &reservation{decision: d, from: n.ConfigOrigins, out: out, amounts: map[string]amounts{}}
 
@@ -60,9 +60,9 @@ func (d *decision) reserve(n node.Node) (f *reservation, err error) {
 	return f, nil
 }
 
-// finish is node.Reserved.Finish. It refuses a reservation that leaves next to nothing to pods or violates the site's
+// finish is desired.Reserved.Finish. It refuses a reservation that leaves next to nothing to pods or violates the site's
 // bounds.
-func (d *decision) finish(n node.Node) (*node.Reserved, hcl.Diagnostics) {
+func (d *decision) finish(n desired.Node) (*desired.Reserved, hcl.Diagnostics) {
 	f, err := d.reserve(n)
 	if err != nil {
 		return nil, d.configError(err)
@@ -103,8 +103,8 @@ func parseAmounts(kube, system map[string]string, name string) (out amounts, err
 }
 
 // ignoresEviction reports whether a flag makes the kubelet leave evictionHard out of the reservation.
-func ignoresEviction(flags []node.Flag) bool {
-	return slices.ContainsFunc(flags, func(f node.Flag) bool {
+func ignoresEviction(flags []desired.Flag) bool {
+	return slices.ContainsFunc(flags, func(f desired.Flag) bool {
 		ignores, err := strconv.ParseBool(f.Value)
 		return f.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores
 	})
@@ -152,7 +152,7 @@ func (f *reservation) checkPods() {
 }
 
 // warnOfFlags warns of flags that the kubelet silently prefers to the fields that this stage sets.
-func (f *reservation) warnOfFlags(flags []node.Flag) {
+func (f *reservation) warnOfFlags(flags []desired.Flag) {
 	isSet := map[string]bool{fieldHard: len(f.thresholds) > 0}
 	for _, s := range f.contribution().Settings {
 		isSet[s.Path[0]] = true
@@ -187,7 +187,7 @@ func (f *reservation) warnOfFlags(flags []node.Flag) {
 }
 
 // flagOwner returns the stage or file that sets a flag, and where to remove it.
-func flagOwner(f node.Flag) (owner, advice string) {
+func flagOwner(f desired.Flag) (owner, advice string) {
 	switch {
 	case f.Inherited:
 		return strings.Replace(f.Origins[0].Ref, "the ", "The ", 1), "Remove the flag there."
@@ -225,7 +225,7 @@ func (f *reservation) complete() {
 		})
 	}
 	if f.req.memoryManager != nil && len(parts) > 0 {
-		r.Settings = []node.Setting{f.memorySetting(r.Memory, strings.Join(parts, ", "))}
+		r.Settings = []desired.Setting{f.memorySetting(r.Memory, strings.Join(parts, ", "))}
 	}
 }
 

@@ -221,7 +221,7 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 // Decide implements stages.Decider.
 func (s Stage) Decide(
 	cfg schema.Body, in stages.Inputs,
-) (node.Contribution, stages.Output, hcl.Diagnostics) {
+) (desired.Contribution, stages.Output, hcl.Diagnostics) {
 	unknown := stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}
 
 	req, isKnown, diags := read(cfg)
@@ -238,7 +238,7 @@ func (s Stage) Decide(
 		)
 	}
 	if diags.HasErrors() || !isKnown || in.Facts == nil && in.Check {
-		return node.Contribution{}, unknown, diags
+		return desired.Contribution{}, unknown, diags
 	}
 
 	d := &decision{
@@ -256,7 +256,7 @@ func (s Stage) Decide(
 	for _, step := range steps {
 		diags = append(diags, step()...)
 		if diags.HasErrors() {
-			return node.Contribution{}, unknown, diags
+			return desired.Contribution{}, unknown, diags
 		}
 	}
 
@@ -267,7 +267,7 @@ func (s Stage) Decide(
 		f, err = d.reserve(own)
 	}
 	if err != nil {
-		return node.Contribution{}, unknown, append(diags, d.configError(err)...)
+		return desired.Contribution{}, unknown, append(diags, d.configError(err)...)
 	}
 
 	c.Reserved = f.out

@@ -14,12 +14,12 @@ func (d *decision) origins(of string) []origin.Origin {
 }
 
 // contribution returns the settings of this stage. Only leaves are set: other keys of the base are kept.
-func (d *decision) contribution() node.Contribution {
-	var c node.Contribution
+func (d *decision) contribution() desired.Contribution {
+	var c desired.Contribution
 	set := func(from []origin.Origin, v any, path ...string) {
 		c.Settings = append(
 			c.Settings,
-			node.Setting{
+			desired.Setting{
 				Path:    path,
 				Value:   v,
 				Delete:  v == nil,

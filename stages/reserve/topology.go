@@ -20,7 +20,7 @@ type nodeCores struct {
 // choose chooses whole cores with all of their online threads, lowest threads first: a kubelet refuses offline CPUs,
 // and a pod on the sibling of a reserved thread would share its core with the system.
 // at is the place of the number of cores.
-func choose(f *world.Facts, want int, spread string, at hcl.Range) (
+func choose(f *tape.Facts, want int, spread string, at hcl.Range) (
 	set cpuset.CPUSet, text string, refused hcl.Diagnostics,
 ) {
 	nodes, isCertain := coresByNode(f)
@@ -107,7 +107,7 @@ func formatCores(n int) string {
 
 // coresByNode returns the cores of each NUMA node. It is not certain if the node of a core is not known; it counts as
 // 0.
-func coresByNode(f *world.Facts) (nodes []nodeCores, isCertain bool) {
+func coresByNode(f *tape.Facts) (nodes []nodeCores, isCertain bool) {
 	byNode := map[int][][]int{}
 	isCertain = true
 
@@ -134,14 +134,14 @@ func coresByNode(f *world.Facts) (nodes []nodeCores, isCertain bool) {
 }
 
 // nodeOf returns the NUMA node of a core, by the core or by its first thread.
-func nodeOf(f *world.Facts, core world.CPUCore, thread int) (id int, isKnown bool) {
+func nodeOf(f *tape.Facts, core tape.CPUCore, thread int) (id int, isKnown bool) {
 	if core.Node != nil {
 		return *core.Node, true
 	}
 
 	i := slices.IndexFunc(
 		f.NUMA,
-		func(n world.NUMANode) bool {
+		func(n tape.NUMANode) bool {
 			return slices.Contains(n.CPUs, thread)
 		},
 	)

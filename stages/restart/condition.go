@@ -23,7 +23,7 @@ const (
 )
 
 // conditions returns the conditions of the Node, by their checks alone, in the order of the site.
-func (r *renderer) conditions() (out []node.Condition) {
+func (r *renderer) conditions() (out []desired.Condition) {
 	blocks := r.cfg.Blocks[nodeCondBlock]
 	if len(blocks) > maxConditions {
 		r.Error(fault.Limit, blocks[maxConditions].Range, "Too many conditions",
@@ -50,7 +50,7 @@ func (r *renderer) conditions() (out []node.Condition) {
 			continue
 		}
 		seen[typ] = true
-		out = append(out, node.Condition{
+		out = append(out, desired.Condition{
 			Condition: found,
 			Checked:   len(b.Blocks[checkBlock]) > 0,
 			Drift:     driftAttr.Of(b).V,

@@ -43,7 +43,7 @@ var (
 )
 
 // holds returns the holds of the site that are true on this machine, or unknown, in the order of the site.
-func (r *renderer) holds() (out []node.Hold) {
+func (r *renderer) holds() (out []desired.Hold) {
 	blocks := r.cfg.Blocks[holdBlock]
 	if len(blocks) > maxHolds {
 		r.Error(fault.Limit, blocks[maxHolds].Range, "Too many holds",
@@ -53,7 +53,7 @@ func (r *renderer) holds() (out []node.Hold) {
 	for _, b := range blocks {
 		name := b.Labels[0]
 		when := holdWhenAttr.Of(b)
-		hold := node.Hold{
+		hold := desired.Hold{
 			Name:    name,
 			For:     schema.ParseDuration(holdForAttr.Of(b)),
 			Message: shorten(holdMessageAttr.Of(b)),

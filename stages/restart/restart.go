@@ -260,7 +260,7 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 // Render implements stages.Renderer.
 func (Stage) Render(
 	cfg schema.Body,
-	n node.Node,
+	n desired.Node,
 	in stages.Inputs,
 ) (stages.Rendering, stages.Output, hcl.Diagnostics) {
 	r := renderer{
@@ -289,7 +289,7 @@ type renderer struct {
 }
 
 // unit returns what apply does with another unit than the kubelet's; nil if that is not known.
-func (r *renderer) unit() *node.Unit {
+func (r *renderer) unit() *desired.Unit {
 	r.refuseKubeletArguments()
 
 	timeout := defaultUnitTimeout
@@ -331,7 +331,7 @@ func (r *renderer) unit() *node.Unit {
 			"%q is not the name of a service, timer or socket, such as %q.", unit.V, meant)
 	}
 
-	return &node.Unit{
+	return &desired.Unit{
 		Stage:         r.name,
 		Unit:          unit.V,
 		Action:        action.V,
@@ -373,7 +373,7 @@ func (r *renderer) refuseKubeletArguments() {
 }
 
 // kubelet returns what apply does with the kubelet; nil if that is not known.
-func (r *renderer) kubelet() *node.Activation {
+func (r *renderer) kubelet() *desired.Activation {
 	r.refuseUnitArguments()
 
 	verify, _ := r.cfg.One(verifyBlock)
@@ -384,7 +384,7 @@ func (r *renderer) kubelet() *node.Activation {
 	unit := unitAttr.Of(r.cfg)
 	name := unit.V
 	if unit.Null() {
-		name = node.DefaultUnit
+		name = desired.DefaultUnit
 	}
 	isService := strings.HasSuffix(name, ".service") && !strings.ContainsAny(name, "/ ")
 	if unit.Set() && !isService {
@@ -407,7 +407,7 @@ func (r *renderer) kubelet() *node.Activation {
 		return nil
 	}
 
-	return &node.Activation{
+	return &desired.Activation{
 		Stage:           r.name,
 		Unit:            name,
 		SettleMillis:    schema.ParseDuration(settle).Milliseconds(),
@@ -424,7 +424,7 @@ func (r *renderer) kubelet() *node.Activation {
 }
 
 // checkTaints reports startup taints of a site that has taints patched: they are not.
-func (r *renderer) checkTaints(n node.Node) {
+func (r *renderer) checkTaints(n desired.Node) {
 	credential := taintCredentialAttr.Of(r.cfg)
 	if !credential.Set() {
 		return

@@ -62,11 +62,11 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 func (Stage) Decide(
 	cfg schema.Body,
 	_ stages.Inputs,
-) (node.Contribution, stages.Output, hcl.Diagnostics) {
+) (desired.Contribution, stages.Output, hcl.Diagnostics) {
 	attr := taintsAttr.Of(cfg)
 	isStartup := startupAttr.Of(cfg).V
 	var diags hcl.Diagnostics
-	var out node.Contribution
+	var out desired.Contribution
 	var texts []string
 	for _, item := range attr.Items() {
 		t, diag := parse(item)
@@ -90,7 +90,7 @@ func (Stage) Decide(
 }
 
 // checkStartup reports a taint that another program removes once the node is ready: who does, and a wrong effect.
-func checkStartup(t node.Taint, at hcl.Range) hcl.Diagnostics {
+func checkStartup(t desired.Taint, at hcl.Range) hcl.Diagnostics {
 	known, ok := kubelet.FindStartupTaint(t.Key)
 	switch {
 	case !ok:
@@ -115,7 +115,7 @@ func checkStartup(t node.Taint, at hcl.Range) hcl.Diagnostics {
 }
 
 // parse turns an element into a taint; nil if it adds none, or is unknown.
-func parse(item schema.Value[string]) (*node.Taint, *hcl.Diagnostic) {
+func parse(item schema.Value[string]) (*desired.Taint, *hcl.Diagnostic) {
 	switch {
 	case item.Null():
 		return nil, origin.Note(fault.NullFact, item.Range, "No taint", "This one is null on this machine.")
@@ -134,5 +134,5 @@ func parse(item schema.Value[string]) (*node.Taint, *hcl.Diagnostic) {
 		)
 	}
 
-	return &node.Taint{Taint: t, Origins: item.Origins()}, nil
+	return &desired.Taint{Taint: t, Origins: item.Origins()}, nil
 }

@@ -19,7 +19,7 @@ import (
 
 // additions are the flags and settings that the stage adds to the node, and the place of the node's taints.
 type additions struct {
-	node.Contribution
+	desired.Contribution
 	origin.Collector
 	whole bool // false: a part of it is not known yet
 }
@@ -27,8 +27,8 @@ type additions struct {
 // Add implements stages.Adder. It adds the patch of the configuration, the flags, and the node's taints if they are
 // in the configuration.
 func (Stage) Add(
-	cfg schema.Body, n node.Node, in stages.Inputs,
-) (node.Contribution, hcl.Diagnostics) {
+	cfg schema.Body, n desired.Node, in stages.Inputs,
+) (desired.Contribution, hcl.Diagnostics) {
 	a := computeAdditions(cfg, n, in)
 
 	return a.Contribution, a.Diags
@@ -36,7 +36,7 @@ func (Stage) Add(
 
 // computeAdditions returns the additions. They depend on the configuration and on the node's taints only. The stage
 // adds no taints, so Render, which sees the merged node, gets the same result.
-func computeAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
+func computeAdditions(cfg schema.Body, n desired.Node, in stages.Inputs) additions {
 	a := &adder{in: in, additions: additions{whole: true}}
 	config, hasConfig := cfg.One("kubelet_config")
 	flags, hasFlags := cfg.One("kubelet_flags")
@@ -78,7 +78,7 @@ type adder struct {
 }
 
 func (a *adder) appendFlag(name, text string, from []origin.Origin) {
-	a.Flags = append(a.Flags, node.Flag{
+	a.Flags = append(a.Flags, desired.Flag{
 		Name:    name,
 		Value:   text,
 		Origins: from,
@@ -86,7 +86,7 @@ func (a *adder) appendFlag(name, text string, from []origin.Origin) {
 }
 
 // addResolver adds the resolvConf that kubeadm would write, if it is not set; "" and null are set.
-func (a *adder) addResolver(config schema.Body, n node.Node) {
+func (a *adder) addResolver(config schema.Body, n desired.Node) {
 	if !a.in.Base.ConfigKnown || !a.whole || a.isResolverSet(n) {
 		return
 	}
@@ -95,7 +95,7 @@ func (a *adder) addResolver(config schema.Body, n node.Node) {
 		return
 	}
 
-	a.Settings = append(a.Settings, node.Setting{
+	a.Settings = append(a.Settings, desired.Setting{
 		Path:  []string{"resolvConf"},
 		Value: file,
 		Origins: []origin.Origin{{
@@ -109,13 +109,13 @@ func (a *adder) addResolver(config schema.Body, n node.Node) {
 }
 
 // isResolverSet reports whether the base, a setting, a flag or a drop-in of the image sets resolvConf.
-func (a *adder) isResolverSet(n node.Node) bool {
+func (a *adder) isResolverSet(n desired.Node) bool {
 	_, isInBase := a.in.Base.Config["resolvConf"]
-	isResolver := func(s node.Setting) bool {
+	isResolver := func(s desired.Setting) bool {
 		return s.Path[0] == "resolvConf"
 	}
 	n.Flags = slices.Concat(a.Flags, n.Flags)
-	_, isFlag := node.FindFlag(n.Flags, "resolv-conf")
+	_, isFlag := desired.FindFlag(n.Flags, "resolv-conf")
 	if isInBase || isFlag || slices.ContainsFunc(slices.Concat(a.Settings, n.Settings), isResolver) {
 		return true
 	}
@@ -141,7 +141,7 @@ func (a *adder) addPatch(b schema.Body) {
 
 	g, _ := value.ToGo(v.Cty) // cannot fail: it is known, and has no secrets
 	m, _ := g.(map[string]any)
-	settings := node.Leaves(m, func(path []string) []origin.Origin {
+	settings := desired.Leaves(m, func(path []string) []origin.Origin {
 		return v.ItemOrigins(path[0])
 	})
 	for _, s := range settings {
@@ -211,7 +211,7 @@ func (a *adder) addFlag(name string, item schema.Value[string]) {
 }
 
 func (a *adder) noteNoFlag(name string, at hcl.Range) *hcl.Diagnostic {
-	if _, ok := node.FindFlag(a.in.Base.Flags, name); ok {
+	if _, ok := desired.FindFlag(a.in.Base.Flags, name); ok {
 		return origin.Note(
 			fault.NullFact, at, "Flag --"+name+" keeps the value of the base",
 			"Its value here is null, and null removes nothing.",
@@ -259,7 +259,7 @@ func (a *adder) nameTaintFlag() string {
 
 // refuseTaints refuses taints of a site that leaves its flags out: an inherited --register-with-taints would
 // silently override registerWithTaints.
-func (a *adder) refuseTaints(cfg schema.Body, n node.Node) {
+func (a *adder) refuseTaints(cfg schema.Body, n desired.Node) {
 	i := slices.IndexFunc(n.Taints, isOwnTaint)
 	if !a.in.Base.TaintFlag || i < 0 {
 		return
@@ -277,7 +277,7 @@ func (a *adder) refuseTaints(cfg schema.Body, n node.Node) {
 
 // warnAssumedTaints warns of --register-with-taints of an unknown unit: if the kubelet gets it, taints in the
 // configuration have no effect.
-func (a *adder) warnAssumedTaints(cfg schema.Body, n node.Node) {
+func (a *adder) warnAssumedTaints(cfg schema.Body, n desired.Node) {
 	assumed := a.in.Base.Inherited.Taints
 	if len(assumed) == 0 || len(n.Taints) == 0 || a.TaintFlag {
 		return
@@ -292,9 +292,9 @@ func (a *adder) warnAssumedTaints(cfg schema.Body, n node.Node) {
 }
 
 // addTaintSettings adds the taints to the configuration, or removes those of the base if the flag has the taints.
-func (a *adder) addTaintSettings(config, flags schema.Body, n node.Node) {
+func (a *adder) addTaintSettings(config, flags schema.Body, n desired.Node) {
 	field := []string{"registerWithTaints"}
-	isPatched := func(s node.Setting) bool {
+	isPatched := func(s desired.Setting) bool {
 		return s.Path[0] == field[0] && !s.Delete
 	}
 	switch i := slices.IndexFunc(a.Settings, isPatched); {
@@ -307,7 +307,7 @@ func (a *adder) addTaintSettings(config, flags schema.Body, n node.Node) {
 		a.registerWithTaints(n)
 	case !isDropIn(config) && a.in.Base.Config["registerWithTaints"] != nil:
 		from := place(a.in.Address, flags.Range)
-		a.Settings = append(a.Settings, node.Setting{
+		a.Settings = append(a.Settings, desired.Setting{
 			Path:    field,
 			Delete:  true,
 			Origins: from,
@@ -316,7 +316,7 @@ func (a *adder) addTaintSettings(config, flags schema.Body, n node.Node) {
 }
 
 // registerWithTaints adds the node's taints to the configuration, unless the base has the same set.
-func (a *adder) registerWithTaints(n node.Node) {
+func (a *adder) registerWithTaints(n desired.Node) {
 	if len(n.Taints) == 0 {
 		return
 	}
@@ -331,13 +331,13 @@ func (a *adder) registerWithTaints(n node.Node) {
 		}
 		list = append(list, m)
 		from = append(from, t.Origins...)
-		isInBase := func(b node.Taint) bool {
+		isInBase := func(b desired.Taint) bool {
 			return b.String() == t.String()
 		}
 		isSame = isSame && slices.ContainsFunc(a.in.Base.Taints, isInBase)
 	}
 	if !isSame {
-		a.Settings = append(a.Settings, node.Setting{
+		a.Settings = append(a.Settings, desired.Setting{
 			Path:    []string{"registerWithTaints"},
 			Value:   list,
 			Origins: from,

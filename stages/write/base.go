@@ -26,8 +26,8 @@ const (
 
 // Base implements stages.Baser. It returns the configuration and the flags before decide stages add to them.
 func (Stage) Base(
-	cfg schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error),
-) (base node.Base, _ hcl.Diagnostics) {
+	cfg schema.Body, in stages.Inputs, original func(string) (tape.TargetAns, error),
+) (base desired.Base, _ hcl.Diagnostics) {
 	r := &baseReader{in: in, original: original}
 	config, hasConfig := cfg.One("kubelet_config")
 	if hasConfig {
@@ -48,7 +48,7 @@ func (Stage) Base(
 // baseReader reads the texts of the base.
 type baseReader struct {
 	in       stages.Inputs
-	original func(path string) (world.TargetAns, error) // a file of the node as it was before prelet
+	original func(path string) (tape.TargetAns, error) // a file of the node as it was before prelet
 	origin.Collector
 }
 
@@ -75,7 +75,7 @@ func chooseLayout(in stages.Inputs) kubelet.Layout {
 }
 
 // readConfig reads the part of the base in the KubeletConfiguration.
-func (r *baseReader) readConfig(base *node.Base, b schema.Body) {
+func (r *baseReader) readConfig(base *desired.Base, b schema.Body) {
 	p := configPath.Of(b)
 	layout := configLayout.Of(b)
 	if !p.Cty.IsKnown() || !layout.Cty.IsKnown() {
@@ -289,7 +289,7 @@ func flagsTarget(b schema.Body, in stages.Inputs) string {
 }
 
 // readFlags reads the part of the base in the kubelet's flags: labels, taints and all other flags.
-func (r *baseReader) readFlags(base *node.Base, b schema.Body) {
+func (r *baseReader) readFlags(base *desired.Base, b schema.Body) {
 	p := flagsPath.Of(b)
 	variable := flagsVariable.Of(b)
 	if !p.Cty.IsKnown() || !variable.Cty.IsKnown() {
@@ -358,8 +358,8 @@ func (r *baseReader) refuseFlags(s source, err error) {
 }
 
 // sortFlags sorts flags into labels, taints and others, each from an origin.
-func (r *baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Origin) node.Contribution {
-	c, err := node.SplitFlags(flags, from)
+func (r *baseReader) sortFlags(flags *kubelet.Flags, src source, from []origin.Origin) desired.Contribution {
+	c, err := desired.SplitFlags(flags, from)
 	if err != nil {
 		r.refuseFlags(src, err)
 		return c
@@ -401,7 +401,7 @@ func (f flagsRead) edit() (env kubelet.EnvFile, flags kubelet.Flags, ok bool) {
 }
 
 // makeConfigTaints returns registerWithTaints of the base's configuration.
-func (r *baseReader) makeConfigTaints(config map[string]any, at hcl.Range) []node.Taint {
+func (r *baseReader) makeConfigTaints(config map[string]any, at hcl.Range) []desired.Taint {
 	list, err := kubelet.ConfigTaints(config)
 	if err != nil {
 		r.Error(
@@ -410,5 +410,5 @@ func (r *baseReader) makeConfigTaints(config map[string]any, at hcl.Range) []nod
 		)
 	}
 
-	return node.MakeTaints(list, []origin.Origin{inheritedFrom("registerWithTaints")})
+	return desired.MakeTaints(list, []origin.Origin{inheritedFrom("registerWithTaints")})
 }

@@ -11,7 +11,7 @@ import (
 // checkPaths reports paths that two blocks write, and paths that prelet's unit may not write. It does so even if the
 // content of a block is not known without a machine: the merge compares rendered files only.
 func (r *renderer) checkPaths() {
-	_, diags := node.MergeFiles(slices.Concat(
+	_, diags := desired.MergeFiles(slices.Concat(
 		r.claimAll("bootstrap_kubeconfig", "bootstrap-kubeconfig", bootPath),
 		r.claimAll("ca_certificate", "ca", caPath),
 		r.claimAll("kubelet_config", "kubelet-config", configPath),
@@ -23,9 +23,9 @@ func (r *renderer) checkPaths() {
 }
 
 // claimAll returns the files of all blocks of a type, as far as they are known without a machine.
-func (r *renderer) claimAll(blockType, purpose string, path schema.Attr[string]) (out []node.File) {
+func (r *renderer) claimAll(blockType, purpose string, path schema.Attr[string]) (out []desired.File) {
 	for _, b := range r.cfg.Blocks[blockType] {
-		f := node.File{Path: r.findPath(path.Of(b), b), Purpose: purpose}
+		f := desired.File{Path: r.findPath(path.Of(b), b), Purpose: purpose}
 		if f.Path == "" || b.Undecided {
 			continue
 		}
@@ -35,7 +35,7 @@ func (r *renderer) claimAll(blockType, purpose string, path schema.Attr[string])
 		}
 		f.Origins = place(r.in.Address, at)
 		if purpose == "directory" {
-			f.Kind = node.Directory
+			f.Kind = desired.Directory
 			if m := dirMode.Of(b); m.Cty.IsKnown() {
 				f.Mode = parsePermissions(m)
 			}
@@ -46,8 +46,8 @@ func (r *renderer) claimAll(blockType, purpose string, path schema.Attr[string])
 		}
 		out = append(out, f)
 
-		if !node.IsWritable(f.Path, nil) {
-			r.Warn(fault.CannotWrite, at, "prelet.service may not write "+f.Path, "%s", node.WhyReadOnly(f.Path))
+		if !desired.IsWritable(f.Path, nil) {
+			r.Warn(fault.CannotWrite, at, "prelet.service may not write "+f.Path, "%s", desired.WhyReadOnly(f.Path))
 		}
 	}
 

@@ -66,9 +66,9 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 		r.Error(fault.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
 		return
 	}
-	r.add(b, node.File{
+	r.add(b, desired.File{
 		Path:        bootPath.Of(b).V,
-		Kind:        node.Regular,
+		Kind:        desired.Regular,
 		Text:        t,
 		Mode:        0o600,
 		Purpose:     "bootstrap-kubeconfig",
@@ -135,9 +135,9 @@ func (r *renderer) renderKubeconfig(b schema.Body) {
 		"%s.",
 		origin.Capitalize(change.Sentence()),
 	)
-	r.add(b, node.File{
+	r.add(b, desired.File{
 		Path:        file,
-		Kind:        node.Regular,
+		Kind:        desired.Regular,
 		Text:        value.PlainText(text),
 		Purpose:     "kubeconfig",
 		OutsideHash: true,
@@ -163,9 +163,9 @@ func (r *renderer) renderCA(b schema.Body) {
 	if len(from) == 0 {
 		from = place(r.in.Address, b.Range)
 	}
-	r.add(b, node.File{
+	r.add(b, desired.File{
 		Path:    caPath.Of(b).V,
-		Kind:    node.Regular,
+		Kind:    desired.Regular,
 		Text:    value.PlainText(strings.TrimSuffix(v.V, "\n") + "\n"),
 		Mode:    0o644,
 		Purpose: "ca",
@@ -227,9 +227,9 @@ func (r *renderer) renderFile(b schema.Body) {
 	}
 	r.warnMode(mode)
 
-	f := node.File{
+	f := desired.File{
 		Path:       p.V,
-		Kind:       node.Regular,
+		Kind:       desired.Regular,
 		Text:       text,
 		Mode:       parsePermissions(mode),
 		Owner:      owner.V,
@@ -285,9 +285,9 @@ func (r *renderer) renderFolder(b schema.Body) {
 	r.warnMode(mode)
 	r.warnClosed(mode)
 
-	f := node.File{
+	f := desired.File{
 		Path:       p.V,
-		Kind:       node.Directory,
+		Kind:       desired.Directory,
 		Mode:       parsePermissions(mode),
 		Owner:      owner.V,
 		OwnerRange: owner.Range,
@@ -349,7 +349,7 @@ func isSharedFolder(path string) bool {
 
 // checkSystemFolder refuses a mode or an owner with which other users could not use a folder of the system, or
 // could replace its files. f is the folder, b its block.
-func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
+func (r *renderer) checkSystemFolder(b schema.Body, f desired.File) {
 	isShared := isSharedFolder(f.Path)
 	if !isShared && !isSystemFolder(f.Path) {
 		if why := r.explainRootFolder(f.Path); why != "" {
@@ -372,7 +372,7 @@ func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
 		f.Owner = "" // any owner is allowed
 	}
 	isSticky := isShared || f.Path == "/tmp" || f.Path == "/var/tmp"
-	who, at, _ := node.FindReplacer(f, isSticky)
+	who, at, _ := desired.FindReplacer(f, isSticky)
 	if who == "" {
 		return
 	}
@@ -390,8 +390,8 @@ func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
 
 // checkRootFolder refuses a mode or an owner with which other users could replace files that root acts on, unless the
 // block has a reason, of which checkSystemPath makes the note. f is the folder, b its block, and why what acts on it.
-func (r *renderer) checkRootFolder(b schema.Body, f node.File, why string) {
-	who, at, _ := node.FindReplacer(f, false)
+func (r *renderer) checkRootFolder(b schema.Body, f desired.File, why string) {
+	who, at, _ := desired.FindReplacer(f, false)
 	force := dirForce.Of(b)
 	if who == "" || !areKnown(force.Cty) {
 		return

@@ -23,7 +23,7 @@ import (
 
 // collectInherited adds to the base the flags that the kubelet gets in addition to the flags that this stage
 // writes: from the command line of its unit, and from files that the unit reads.
-func (r *baseReader) collectInherited(base *node.Base, cfg schema.Body) {
+func (r *baseReader) collectInherited(base *desired.Base, cfg schema.Body) {
 	how := newInheriting(cfg, r.in)
 	if _, hasFlags := cfg.One("kubelet_flags"); hasFlags && !base.FlagsKnown {
 		return
@@ -44,7 +44,7 @@ func (r *baseReader) collectInherited(base *node.Base, cfg schema.Body) {
 
 // inheriting describes how a kubelet inherits flags.
 type inheriting struct {
-	start     world.StartAns
+	start     tape.StartAns
 	isUnknown bool // nothing is known about its unit, as in a check
 	isKnown   bool // it is certain that the kubelet gets them
 	known     []string
@@ -69,10 +69,10 @@ func newInheriting(cfg schema.Body, in stages.Inputs) inheriting {
 }
 
 // addTo adds to a base what the kubelet inherits, with these environment files.
-func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) {
+func (how inheriting) addTo(base *desired.Base, files map[string]*kubelet.EnvFile) {
 	environment := how.makeEnvironment(files, "")
 	words := how.start.Words[1:]
-	line := node.CommandLine{Assumed: !how.isKnown, IsKnown: how.isKnown, Folder: how.start.Folder}
+	line := desired.CommandLine{Assumed: !how.isKnown, IsKnown: how.isKnown, Folder: how.start.Folder}
 	if how.own != "" && slices.Contains(how.start.Files, how.ownFile) {
 		written := how.makeEnvironment(files, how.own)
 		if from := written.From(how.own); from != how.ownFile {
@@ -107,7 +107,7 @@ func (how inheriting) addTo(base *node.Base, files map[string]*kubelet.EnvFile) 
 	base.Inherited.Partly = !how.isUnknown && (!how.isKnown || environment.IsPartly() && hasVariable(words))
 	base.Inherited.Line = line
 	if isUnset && len(line.Hidden) > 0 {
-		all := node.Base{}
+		all := desired.Base{}
 		how.addFlags(&all, slices.Concat(line.Before, line.Hidden, line.After))
 		base.Inherited.IfUnset = &all.Inherited
 	}
@@ -154,7 +154,7 @@ func hasVariable(words []string) bool {
 }
 
 // addFlags adds the flags of words, each from its place.
-func (how inheriting) addFlags(base *node.Base, words []kubelet.Word) {
+func (how inheriting) addFlags(base *desired.Base, words []kubelet.Word) {
 	for _, flags := range kubelet.FlagsOf(words).BySource() {
 		where := inheritedFrom(flags.From())
 		where.Range = how.ranges[where.Ref]
@@ -164,27 +164,27 @@ func (how inheriting) addFlags(base *node.Base, words []kubelet.Word) {
 
 // chooseStart returns how the kubelet's unit starts it. If that is not known, or the unit starts another program,
 // it returns the start of kubeadm's drop-in.
-func chooseStart(in stages.Inputs, flagsFile string) (start world.StartAns, isKnown bool) {
+func chooseStart(in stages.Inputs, flagsFile string) (start tape.StartAns, isKnown bool) {
 	if startsKubelet(in.Start) {
 		return *in.Start, true
 	}
 
 	l := chooseLayout(in)
-	return world.StartAns{
+	return tape.StartAns{
 		Words: []string{"kubelet", "$" + l.KubeadmFlagsVariable, "$" + l.FlagsVariable},
 		Files: []string{l.KubeadmFlagsFile, flagsFile},
 	}, false
 }
 
 // startsKubelet reports whether a unit is known to start the kubelet.
-func startsKubelet(s *world.StartAns) bool {
+func startsKubelet(s *tape.StartAns) bool {
 	return s != nil && len(s.Words) > 0 && path.Base(s.Words[0]) == "kubelet"
 }
 
 // readVariables returns kubeadm's file and the flags file, as far as the kubelet's unit reads them. Other files are not
 // read, since they may contain secrets. A file that is missing or malformed, or that a recording does not have, has no
 // variables. denied is why this user may not read one.
-func (r *baseReader) readVariables(base node.Base, how inheriting, at hcl.Range) (
+func (r *baseReader) readVariables(base desired.Base, how inheriting, at hcl.Range) (
 	out map[string]*kubelet.EnvFile, diags hcl.Diagnostics, denied *fault.Fault,
 ) {
 	out = map[string]*kubelet.EnvFile{}
@@ -245,13 +245,13 @@ func inheritedFrom(where string) origin.Origin {
 
 // addInherited adds flags to the flags that a base inherits. The base's own flag for taints overrides an inherited one.
 // If it is not known whether the kubelet gets them, they do not decide where taints are written.
-func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, how inheriting) {
-	c, _ := node.SplitFlags(flags, []origin.Origin{where}) // the kubelet's rules report an invalid list
+func addInherited(base *desired.Base, flags *kubelet.Flags, where origin.Origin, how inheriting) {
+	c, _ := desired.SplitFlags(flags, []origin.Origin{where}) // the kubelet's rules report an invalid list
 	in := &base.Inherited
 	for _, l := range c.Labels {
 		l.Inherited = true
 		l.Late = how.isLate
-		in.Labels = slices.DeleteFunc(in.Labels, func(o node.Label) bool {
+		in.Labels = slices.DeleteFunc(in.Labels, func(o desired.Label) bool {
 			return o.Key == l.Key
 		})
 		in.Labels = append(in.Labels, l)
@@ -276,8 +276,8 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, ho
 }
 
 // joinInherited adds a flag to inherited ones, which the kubelet gets before it.
-func joinInherited(all []node.Flag, f node.Flag) []node.Flag {
-	i := slices.IndexFunc(all, func(o node.Flag) bool {
+func joinInherited(all []desired.Flag, f desired.Flag) []desired.Flag {
+	i := slices.IndexFunc(all, func(o desired.Flag) bool {
 		return o.Name == f.Name
 	})
 	if i < 0 {
@@ -296,7 +296,7 @@ func joinInherited(all []node.Flag, f node.Flag) []node.Flag {
 	return all
 }
 
-func addInheritedTaints(base *node.Base, taints []node.Taint, how inheriting) {
+func addInheritedTaints(base *desired.Base, taints []desired.Taint, how inheriting) {
 	if how.hasTaints && !how.isLate {
 		return
 	}
@@ -315,7 +315,7 @@ func addInheritedTaints(base *node.Base, taints []node.Taint, how inheriting) {
 
 // collectFromFiles returns the contribution that the kubelet inherits once the `file` blocks of this stage are
 // written; nil if none of them is an environment file of the kubelet's unit.
-func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
+func collectFromFiles(cfg schema.Body, in stages.Inputs) *desired.Contribution {
 	how := newInheriting(cfg, in)
 	how.hasTaints = in.Base.TaintFlag
 	how.ranges = map[string]hcl.Range{}
@@ -343,7 +343,7 @@ func collectFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 		return nil
 	}
 
-	base := node.Base{}
+	base := desired.Base{}
 	how.addTo(&base, files)
 
 	return &base.Inherited

@@ -47,7 +47,7 @@ func (r *baseReader) readInstance(b schema.Body) map[string]any {
 //
 // kubeadm writes config.yaml as kubelet-config of the cluster, merged with the patches of --patches, merged with
 // instance-config.yaml. Source: cmd/kubeadm/app/phases/kubelet/config.go, WriteConfigToDisk.
-func (r *renderer) noteUpgrade(b schema.Body, n node.Node) {
+func (r *renderer) noteUpgrade(b schema.Body, n desired.Node) {
 	before := r.in.Base.Instance
 	file := chooseLayout(r.in).InstanceConfig
 	if len(before) == 0 || !r.in.Base.ConfigKnown || r.isSkipped(b) {
@@ -81,8 +81,8 @@ func (r *renderer) noteUpgrade(b schema.Body, n node.Node) {
 }
 
 // findEndpoint returns the socket of the runtime that a kubelet is started with.
-func findEndpoint(n node.Node) string {
-	if f, ok := node.FindFlag(n.Flags, "container-runtime-endpoint"); ok {
+func findEndpoint(n desired.Node) string {
+	if f, ok := desired.FindFlag(n.Flags, "container-runtime-endpoint"); ok {
 		return f.Value
 	}
 	if e, _ := n.Config[runtimeEndpoint].(string); e != "" {
@@ -99,7 +99,7 @@ func trimVar(socket string) string {
 
 // listUpgraded returns the fields of a node's configuration that differ after `kubeadm upgrade node`, without the
 // runtime's socket.
-func listUpgraded(base, instance map[string]any, n node.Node) []string {
+func listUpgraded(base, instance map[string]any, n desired.Node) []string {
 	after := kubelet.NewConfig()
 	planned := kubelet.NewConfig()
 	if err := errors.Join(after.Merge(base), after.Merge(instance), planned.Merge(n.Config)); err != nil {

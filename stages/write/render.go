@@ -23,16 +23,16 @@ import (
 type renderer struct {
 	cfg   schema.Body
 	in    stages.Inputs
-	node  node.Node
+	node  desired.Node
 	added additions
-	out   []node.File
+	out   []desired.File
 	whole bool // false: a value is unknown, so not every file could be rendered
 	origin.Collector
 }
 
 // Render implements stages.Renderer. Files are rendered only if the additions of the stage fit the node.
 func (Stage) Render(
-	cfg schema.Body, n node.Node, in stages.Inputs,
+	cfg schema.Body, n desired.Node, in stages.Inputs,
 ) (stages.Rendering, stages.Output, hcl.Diagnostics) {
 	added := computeAdditions(cfg, n, in)
 	r := &renderer{
@@ -56,7 +56,7 @@ func (Stage) Render(
 }
 
 // renderKubeletFiles renders the files of the kubelet's blocks.
-func (r *renderer) renderKubeletFiles(n node.Node) {
+func (r *renderer) renderKubeletFiles(n desired.Node) {
 	if b, ok := r.cfg.One("bootstrap_kubeconfig"); ok {
 		if r.in.Kubelet.Joined {
 			r.renderKubeconfig(b)
@@ -91,10 +91,10 @@ func (r *renderer) makeOutput() stages.Output {
 
 // checkAllWritten refuses labels, taints, settings and the node block if the block that would write them is left
 // out.
-func (r *renderer) checkAllWritten(n node.Node) {
+func (r *renderer) checkAllWritten(n desired.Node) {
 	_, hasConfig := r.cfg.One("kubelet_config")
 	_, hasFlags := r.cfg.One("kubelet_flags")
-	ownLabel := slices.IndexFunc(n.Labels, func(l node.Label) bool {
+	ownLabel := slices.IndexFunc(n.Labels, func(l desired.Label) bool {
 		return !l.Inherited
 	})
 	if !hasFlags && ownLabel >= 0 {
@@ -128,7 +128,7 @@ func (r *renderer) refuseNotWritten(at hcl.Range, items, what, block string) {
 	)
 }
 
-func isOwnTaint(t node.Taint) bool {
+func isOwnTaint(t desired.Taint) bool {
 	return !t.Inherited
 }
 
@@ -149,12 +149,12 @@ func isDropIn(config schema.Body) bool {
 }
 
 // checkThresholds warns if the kubelet has no threshold to evict for, and notes thresholds that are switched off.
-func (r *renderer) checkThresholds(b schema.Body, n node.Node) {
+func (r *renderer) checkThresholds(b schema.Body, n desired.Node) {
 	_, isSet := n.Config["evictionHard"].(map[string]any)
 	isSet = isSet && !kubelet.MergesEvictionHard(n.Config, r.in.Kubelet.KnownVersion())
 	thresholds := stages.Amounts(n.Config, "evictionHard")
 	next := "Write evictionHard = null in patch for the defaults."
-	if f, ok := node.FindFlag(n.Flags, "eviction-hard"); ok {
+	if f, ok := desired.FindFlag(n.Flags, "eviction-hard"); ok {
 		isSet = true
 		thresholds = map[string]string{}
 		next = "Without the flag --eviction-hard it has those of the configuration."
@@ -182,7 +182,7 @@ func (r *renderer) checkThresholds(b schema.Body, n node.Node) {
 	}
 }
 
-func (r *renderer) renderConfig(b schema.Body, n node.Node) {
+func (r *renderer) renderConfig(b schema.Body, n desired.Node) {
 	if !r.in.Base.ConfigKnown || r.isSkipped(b) {
 		r.whole = false
 		return
@@ -202,7 +202,7 @@ func (r *renderer) renderConfig(b schema.Body, n node.Node) {
 }
 
 // setDropIn sets the settings of a node in a drop-in.
-func (r *renderer) setDropIn(doc *kubelet.Config, b schema.Body, n node.Node) {
+func (r *renderer) setDropIn(doc *kubelet.Config, b schema.Body, n desired.Node) {
 	for _, s := range n.Settings {
 		v, ok := dropInValue(s)
 		if !ok {
@@ -232,11 +232,11 @@ func refuseDelete(at hcl.Range, field string) *hcl.Diagnostic {
 }
 
 // warnPlace warns of a configuration at another path than the kubelet's flags or its unit name.
-func (r *renderer) warnPlace(b schema.Body, n node.Node) {
+func (r *renderer) warnPlace(b schema.Body, n desired.Node) {
 	at, where, changes := b.Range, "Its unit has", "unit"
 	file := r.in.Base.Inherited.ConfigFile
 	target := configTarget(b, r.in)
-	if f, isSet := node.FindFlag(n.Flags, "config"); isSet {
+	if f, isSet := desired.FindFlag(n.Flags, "config"); isSet {
 		at, where, changes = f.FindRange(at), "It is started with", "flag"
 		file = n.FindPath("config")
 	}
@@ -253,9 +253,9 @@ func (r *renderer) warnPlace(b schema.Body, n node.Node) {
 }
 
 // warnJoin warns of flags that name other files than those with which a node joins.
-func (r *renderer) warnJoin(n node.Node) {
+func (r *renderer) warnJoin(n desired.Node) {
 	warn := func(name, target, next string) {
-		f, isSet := node.FindFlag(n.Flags, name)
+		f, isSet := desired.FindFlag(n.Flags, name)
 		if isSet && f.Value != target {
 			r.Warn(
 				fault.Conflict, f.FindRange(r.cfg.Range), "The kubelet joins with another file",
@@ -273,8 +273,8 @@ func (r *renderer) warnJoin(n node.Node) {
 
 // warnNotPassed warns of a flags file, or of a variable in it, that the kubelet's unit is known not to use. A drop-in
 // of the site may change the unit.
-func (r *renderer) warnNotPassed(b schema.Body, n node.Node) {
-	changesUnit := slices.ContainsFunc(n.Files, func(f node.File) bool { return listUnitNames(f.Path) != nil })
+func (r *renderer) warnNotPassed(b schema.Body, n desired.Node) {
+	changesUnit := slices.ContainsFunc(n.Files, func(f desired.File) bool { return listUnitNames(f.Path) != nil })
 	for _, f := range r.cfg.Blocks["file"] {
 		changesUnit = changesUnit || listUnitNames(filePath.Of(f).V) != nil
 	}
@@ -316,7 +316,7 @@ func (r *renderer) warnNotPassed(b schema.Body, n node.Node) {
 
 // dropInValue returns the value that means "none" where a drop-in cannot remove a field of config.yaml: "0" for an
 // amount, "" for CPUs. Other fields have no such value: a drop-in can replace and add, and cannot remove.
-func dropInValue(s node.Setting) (any, bool) {
+func dropInValue(s desired.Setting) (any, bool) {
 	owners := []string{"kubeReserved", "systemReserved"}
 	switch {
 	case !s.Delete:
@@ -330,7 +330,7 @@ func dropInValue(s node.Setting) (any, bool) {
 	return nil, false
 }
 
-func (r *renderer) renderFlags(b schema.Body, n node.Node) {
+func (r *renderer) renderFlags(b schema.Body, n desired.Node) {
 	if !r.in.Base.FlagsKnown || r.isSkipped(b) {
 		r.whole = false
 		return
@@ -360,7 +360,7 @@ func (r *renderer) renderFlags(b schema.Body, n node.Node) {
 }
 
 // setFlags sets the flags of a node, its labels and its taints, in addition to those of the base.
-func (r *renderer) setFlags(flags *kubelet.Flags, b schema.Body, n node.Node) {
+func (r *renderer) setFlags(flags *kubelet.Flags, b schema.Body, n desired.Node) {
 	set := func(flag, text string) {
 		if err := flags.Set(flag, text); err != nil {
 			r.Error(fault.FlagsInvalid, b.Range, "--"+flag+" cannot be written", "%s.", err)
@@ -395,10 +395,10 @@ func (r *renderer) setFlags(flags *kubelet.Flags, b schema.Body, n node.Node) {
 }
 
 // kubeletFile returns a file that every user may read.
-func (r *renderer) kubeletFile(b schema.Body, purpose, path, text string) node.File {
-	return node.File{
+func (r *renderer) kubeletFile(b schema.Body, purpose, path, text string) desired.File {
+	return desired.File{
 		Path:    path,
-		Kind:    node.Regular,
+		Kind:    desired.Regular,
 		Text:    value.PlainText(text),
 		Mode:    0o644,
 		Purpose: purpose,
@@ -406,7 +406,7 @@ func (r *renderer) kubeletFile(b schema.Body, purpose, path, text string) node.F
 	}
 }
 
-func (r *renderer) add(b schema.Body, f node.File) {
+func (r *renderer) add(b schema.Body, f desired.File) {
 	if b.Undecided {
 		r.whole = false
 		return

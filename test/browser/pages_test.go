@@ -44,7 +44,7 @@ func writeBoot(t *testing.T) string {
 
 // writeMachine writes the page of a machine with eight GPUs behind switches, some of which have faults.
 func writeMachine(t *testing.T) string {
-	var f world.Facts
+	var f tape.Facts
 	if err := json.Unmarshal(readFile(t, "../../testdata/hardware/facts/mi300x.json"), &f); err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +52,8 @@ func writeMachine(t *testing.T) string {
 	f.Accelerators[0].PCIe.FatalErrors = new(2)
 	f.NICs[3].Link, f.NICs[3].SpeedGbps = new("down"), nil
 	broken, held := *f.Accelerators[2].Address, *f.Accelerators[5].Address
-	tape := world.NewTape(world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-		return world.Answer{Value: json.RawMessage(q.Args)}
+	tape := tape.NewTape(tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
+		return tape.Answer{Value: json.RawMessage(q.Args)}
 	}))
 	var devices []string
 	for _, a := range f.Accelerators {
@@ -64,11 +64,11 @@ func writeMachine(t *testing.T) string {
 		devices = append(devices, fmt.Sprintf(
 			`{"address":%q,"attributes":{"xgmi_hive":"1","uncorrected_errors":"%d"}}`, *a.Address, errs))
 	}
-	tape.Ask(t.Context(), world.Question{
-		Kind: world.KindDetector,
+	tape.Ask(t.Context(), tape.Question{
+		Kind: tape.KindDetector,
 		Args: `{"devices":[` + strings.Join(devices, ",") + `]}`,
 	})
-	p := &boot.Plan{Facts: &f, Tape: tape, Diagnostics: hcl.Diagnostics{
+	p := &evaluate.Plan{Facts: &f, Tape: tape, Diagnostics: hcl.Diagnostics{
 		origin.Warning(fault.KubeletHeld, hcl.Range{}, `Hold "gpu" is true`, "GPU "+held+" needs a reset"),
 		origin.Warning(fault.NodeCondition, hcl.Range{}, "Condition example.com/Fabric of the Node is Unknown", ""),
 	}}

@@ -54,8 +54,8 @@ func compare(version, log string) (lines []string, err error) {
 		return nil, err
 	}
 
-	e := &app.Env{Version: "test", Getenv: os.Getenv, Redactor: value.NewRedactor(), Say: func(string) {}}
-	request := lab.Request{Where: app.Where{Config: []string{"/etc/prelet"}}, KubeletVersion: version}
+	e := &machine.Env{Version: "test", Getenv: os.Getenv, Redactor: value.NewRedactor(), Say: func(string) {}}
+	request := lab.Request{Where: machine.Where{Config: []string{"/etc/prelet"}}, KubeletVersion: version}
 	options := fleets.PlanOptions{Request: request}
 	_, err = fleets.Plan(context.Background(), e, options, func(p planning.Planned) error {
 		if p.Plan.Node.Effective == nil {
@@ -73,7 +73,7 @@ func compare(version, log string) (lines []string, err error) {
 }
 
 // listDifferences compares both ways: what is computed with what runs, and what runs with the defaults.
-func listDifferences(p *boot.Plan, running map[string]any, version string) (lines []string) {
+func listDifferences(p *evaluate.Plan, running map[string]any, version string) (lines []string) {
 	computed := kubelet.WithoutSecrets(p.Node.Effective)
 	if f, isPlanned := p.Node.FindPurpose("kubelet-config"); isPlanned {
 		computed = kubelet.ResolvePaths(computed, p.Node.Config, path.Dir(f.Path))
@@ -109,7 +109,7 @@ func listDifferences(p *boot.Plan, running map[string]any, version string) (line
 }
 
 // listAllowed returns the values that a field may have by what is computed: nothing and zero select the default.
-func listAllowed(p *boot.Plan, minor int, field string, computed any) []any {
+func listAllowed(p *evaluate.Plan, minor int, field string, computed any) []any {
 	if isZero(computed) {
 		return []any{computed, defaultOf(p, minor, field)}
 	}
@@ -120,7 +120,7 @@ func listAllowed(p *boot.Plan, minor int, field string, computed any) []any {
 // otherDefaults are those that prelet does not compute.
 //
 // Source: pkg/kubelet/apis/config/v1beta1/defaults.go.
-func otherDefaults(p *boot.Plan) map[string]any {
+func otherDefaults(p *evaluate.Plan) map[string]any {
 	defaults := map[string]any{
 		"enforceNodeAllocatable":    []any{"pods"},
 		"logging.flushFrequency":    "5s",
@@ -141,7 +141,7 @@ func otherDefaults(p *boot.Plan) map[string]any {
 }
 
 // defaultOf returns the default of a field; nil: none.
-func defaultOf(p *boot.Plan, minor int, field string) any {
+func defaultOf(p *evaluate.Plan, minor int, field string) any {
 	defaults, _ := rules.Defaults(p.Node.Effective, minor, nil, nil)
 	if text, isKnown := defaults[field]; isKnown {
 		return text

@@ -11,9 +11,9 @@ import (
 // TestEditedRecording: a mistake in the facts of a recording is refused at its line and column; a fact that resembles no
 // known one may be of a newer prelet.
 func TestEditedRecording(t *testing.T) {
-	r := world.Recording{Entries: []world.Entry{{
-		Question: world.Hardware.Question(world.HardwareReq{}),
-		Answer:   world.Hardware.Answer(world.Facts{NICs: []world.NIC{{}}}),
+	r := tape.Recording{Entries: []tape.Entry{{
+		Question: tape.Hardware.Question(tape.HardwareReq{}),
+		Answer:   tape.Hardware.Answer(tape.Facts{NICs: []tape.NIC{{}}}),
 	}}}
 	var b bytes.Buffer
 	if err := r.Encode(&b); err != nil {

@@ -21,7 +21,7 @@ import (
 func IsNamed(path string) bool { return strings.HasSuffix(path, suffix) }
 
 // maxExpanded limits the expanded size of a bundle, in bytes: a bundle may come from anyone.
-const maxExpanded = 8 * world.MaxRecording
+const maxExpanded = 8 * tape.MaxRecording
 
 // readFile returns a file of a bundle, if it has at most limit bytes.
 func readFile(path, name string, limit int64) ([]byte, error) {
@@ -76,7 +76,7 @@ func ReadStatus(path string) (*report.Status, error) {
 }
 
 // ReadRecording returns the recording in a bundle, or in a file of its own.
-func ReadRecording(path string) (*world.Recording, error) {
+func ReadRecording(path string) (*tape.Recording, error) {
 	if !IsNamed(path) {
 		f, err := userfile.Open(path)
 		if err != nil {
@@ -84,7 +84,7 @@ func ReadRecording(path string) (*world.Recording, error) {
 		}
 		defer f.Close()
 
-		text, err := world.Decompress(f)
+		text, err := tape.Decompress(f)
 		if err != nil {
 			return nil, err
 		}
@@ -92,23 +92,23 @@ func ReadRecording(path string) (*world.Recording, error) {
 		return decodeEdited(text)
 	}
 
-	text, err := readFile(path, RecordingName, world.MaxRecording)
+	text, err := readFile(path, RecordingName, tape.MaxRecording)
 	if err != nil {
 		return nil, err
 	}
 
-	return world.Decode(bytes.NewReader(text))
+	return tape.Decode(bytes.NewReader(text))
 }
 
 // decodeEdited decodes a recording that a person may have edited. It also refuses misspelt facts, and facts of a wrong
 // type, with their places.
-func decodeEdited(text []byte) (*world.Recording, error) {
-	out, err := world.DecodeText(text)
-	switch isBounded := world.RecordingBounds.Check(text) == nil; {
+func decodeEdited(text []byte) (*tape.Recording, error) {
+	out, err := tape.DecodeText(text)
+	switch isBounded := tape.RecordingBounds.Check(text) == nil; {
 	case err == nil:
 		err = checkFacts(out, text)
-	case isBounded && !errors.Is(err, world.ErrNewer) && !errors.Is(err, world.ErrNoFormat):
-		if at := value.CheckStrict(text, 0, reflect.TypeFor[world.Document]()); at != nil {
+	case isBounded && !errors.Is(err, tape.ErrNewer) && !errors.Is(err, tape.ErrNoFormat):
+		if at := value.CheckStrict(text, 0, reflect.TypeFor[tape.Document]()); at != nil {
 			err = fmt.Errorf("not a recording: %w", at)
 		}
 	}
@@ -120,18 +120,18 @@ func decodeEdited(text []byte) (*world.Recording, error) {
 }
 
 // checkFacts returns the place of a mistake in the facts of a recording.
-func checkFacts(r *world.Recording, text []byte) error {
+func checkFacts(r *tape.Recording, text []byte) error {
 	for _, e := range r.Entries {
-		if e.Kind != world.Hardware.Kind || e.Answer.Fault != nil {
+		if e.Kind != tape.Hardware.Kind || e.Answer.Fault != nil {
 			continue
 		}
 		fast := json.NewDecoder(bytes.NewReader(e.Answer.Value))
 		fast.DisallowUnknownFields()
-		if fast.Decode(new(world.Facts)) == nil {
+		if fast.Decode(new(tape.Facts)) == nil {
 			continue
 		}
 
-		var d world.Document
+		var d tape.Document
 		if err := json.Unmarshal(text, &d); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func checkFacts(r *world.Recording, text []byte) error {
 			if a.Kind != e.Kind || a.Answer.Value == nil {
 				continue
 			}
-			err := value.CheckStrict(text, bytes.Index(text, a.Answer.Value), reflect.TypeFor[world.Facts]())
+			err := value.CheckStrict(text, bytes.Index(text, a.Answer.Value), reflect.TypeFor[tape.Facts]())
 			if err != nil {
 				return err
 			}

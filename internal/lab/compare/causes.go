@@ -50,7 +50,7 @@ func (c causes) addSize(names *[]string) {
 		reflect.DeepEqual(was.Facts.CPU.Logical, is.Facts.CPU.Logical) &&
 		reflect.DeepEqual(was.Facts.Memory, is.Facts.Memory)
 	if !isEqual {
-		addName(names, world.HardwareInput)
+		addName(names, tape.HardwareInput)
 	}
 }
 
@@ -86,8 +86,8 @@ func (c causes) isChanged(name string) bool {
 }
 
 // isPartOf reports whether a file of a plan is rendered from items of a kind.
-func isPartOf(p *boot.Plan, file, kind string) bool {
-	return p != nil && slices.ContainsFunc(p.Node.Files, func(f node.File) bool {
+func isPartOf(p *evaluate.Plan, file, kind string) bool {
+	return p != nil && slices.ContainsFunc(p.Node.Files, func(f desired.File) bool {
 		return f.Path == file && strings.Contains(kindsOf(p, f), kind)
 	})
 }
@@ -102,7 +102,7 @@ func addName(names *[]string, more ...string) {
 
 // chain is the chain of an item in one plan. It is empty without a plan.
 type chain struct {
-	plan  *boot.Plan
+	plan  *evaluate.Plan
 	links []explain.Link // the place of the item is the first
 }
 
@@ -113,7 +113,7 @@ func (c chain) hasFormula() bool {
 	})
 }
 
-func newChain(p *boot.Plan, item string) chain {
+func newChain(p *evaluate.Plan, item string) chain {
 	i, ok := explain.Parse(item)
 	if p == nil || p.Eval == nil || !ok {
 		return chain{}
@@ -128,7 +128,7 @@ func newChain(p *boot.Plan, item string) chain {
 
 // addCauses adds the inputs of a chain: its answers, and the site files of the links that other does not have.
 // recording is that of other.
-func (c chain) addCauses(names *[]string, other chain, recording *world.Recording) {
+func (c chain) addCauses(names *[]string, other chain, recording *tape.Recording) {
 	if recording == nil {
 		return
 	}
@@ -136,8 +136,8 @@ func (c chain) addCauses(names *[]string, other chain, recording *world.Recordin
 	texts := siteTexts(recording.Header.Site)
 	for _, s := range c.links {
 		if s.Answer != nil {
-			q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
-			addName(names, world.InputName(q))
+			q := tape.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
+			addName(names, tape.InputName(q))
 		}
 		if s.Range.Filename != "" && c.isNew(s, other, texts[s.Range.Filename]) {
 			addName(names, "site file "+s.Range.Filename)
@@ -151,16 +151,16 @@ func (c chain) addCredentials(names *[]string) {
 		if s.Answer == nil {
 			continue
 		}
-		q := world.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
+		q := tape.Question{Kind: s.Answer.Kind, Args: string(s.Answer.Args)}
 		var request struct{ Name string }
 		_ = json.Unmarshal(s.Answer.Args, &request)
 		v := c.plan.Site.Variables[request.Name]
 		isSensitive := v != nil && v.Sensitive
-		if q.Kind == world.KindVariable && isSensitive {
-			q = world.Credential.Question(world.CredentialReq{Name: "prelet.var." + request.Name})
+		if q.Kind == tape.KindVariable && isSensitive {
+			q = tape.Credential.Question(tape.CredentialReq{Name: "prelet.var." + request.Name})
 		}
-		if q.Kind == world.KindCredential {
-			addName(names, world.InputName(q)+", whose content is not kept")
+		if q.Kind == tape.KindCredential {
+			addName(names, tape.InputName(q)+", whose content is not kept")
 		}
 	}
 }

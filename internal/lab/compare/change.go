@@ -65,7 +65,7 @@ type NodeState struct {
 	Items Items                // nil: they are not known, and are not compared
 	Files map[string]*FileView // by path
 	// Known is what is known of the changes to this state, by path: an action, or how somebody had changed the file.
-	Known map[string]boot.FileChange
+	Known map[string]evaluate.FileChange
 }
 
 // FileView is a file of a NodeState. Two files with equal fields do not differ.
@@ -147,7 +147,7 @@ func Unified(before, after string) string {
 
 // PlanState returns a node as a plan has it, with more items of the caller. Files of the kubelet that are removed with
 // a previous identity, and files that the site no longer declares, are left out.
-func PlanState(p *boot.Plan, more Items) NodeState {
+func PlanState(p *evaluate.Plan, more Items) NodeState {
 	out := NodeState{Items: ItemsOf(p.Node.Stored()), Files: map[string]*FileView{}}
 	maps.Copy(out.Items, more)
 	if a := p.Node.Activation; a != nil {
@@ -177,18 +177,18 @@ func PlanState(p *boot.Plan, more Items) NodeState {
 }
 
 // newFile returns a file of a plan.
-func newFile(p *boot.Plan, f node.File, meta string) *FileView {
+func newFile(p *evaluate.Plan, f desired.File, meta string) *FileView {
 	return &FileView{
 		Meta:    meta,
 		Content: f.Text.Template(),
-		Hidden:  WhyHidden(boot.FileChange{File: f}),
+		Hidden:  WhyHidden(evaluate.FileChange{File: f}),
 		Of:      kindsOf(p, f),
 		IsLong:  f.Purpose == "ca",
 	}
 }
 
 // WhyHidden returns why the contents of a file that a plan changes are not shown; "" where they may be.
-func WhyHidden(c boot.FileChange) string {
+func WhyHidden(c evaluate.FileChange) string {
 	switch {
 	case len(c.File.Text.Secrets()) > 0, c.File.Purpose == "identity":
 		return Secret
@@ -200,7 +200,7 @@ func WhyHidden(c boot.FileChange) string {
 }
 
 // kindsOf returns the kinds of the items that a file of a plan is rendered from.
-func kindsOf(p *boot.Plan, f node.File) string {
+func kindsOf(p *evaluate.Plan, f desired.File) string {
 	kinds := map[string]string{"kubelet-flags": "flag label", "kubelet-config": "config"}[f.Purpose]
 	if kinds != "" && p.Node.TaintFlag == (f.Purpose == "kubelet-flags") {
 		kinds += " taint"
@@ -211,9 +211,9 @@ func kindsOf(p *boot.Plan, f node.File) string {
 
 // DiskStates returns the files that a plan changes, as they are on the disk and as planned, with the items of the
 // kubelet's own files where both sides are known.
-func DiskStates(p *boot.Plan) (before, after NodeState) {
+func DiskStates(p *evaluate.Plan) (before, after NodeState) {
 	before = NodeState{Items: Items{}, Files: map[string]*FileView{}}
-	after = NodeState{Items: Items{}, Files: map[string]*FileView{}, Known: map[string]boot.FileChange{}}
+	after = NodeState{Items: Items{}, Files: map[string]*FileView{}, Known: map[string]evaluate.FileChange{}}
 	for _, c := range p.Changes {
 		if !c.Changes() {
 			continue
@@ -222,7 +222,7 @@ func DiskStates(p *boot.Plan) (before, after NodeState) {
 		x := &FileView{Meta: DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
 		y := newFile(p, c.File, DescribeMeta(c.Mode(), c.Owner()))
 		y.Hidden = WhyHidden(c)
-		if y.Of != "" && (c.File.Kind == node.Missing || y.Hidden != "" || !addItems(p, c, before.Items, after.Items)) {
+		if y.Of != "" && (c.File.Kind == desired.Missing || y.Hidden != "" || !addItems(p, c, before.Items, after.Items)) {
 			y.Of = ""
 		}
 		x.Of = y.Of

@@ -18,9 +18,9 @@ type Generation struct {
 	Number int
 	Time   time.Time
 	NodeState
-	Recording *world.Recording
-	Run       *boot.Plan // over the recording: for the causes of single items
-	Rollback  string     // of a rollback: its name as an InputChange; "" for a run
+	Recording *tape.Recording
+	Run       *evaluate.Plan // over the recording: for the causes of single items
+	Rollback  string         // of a rollback: its name as an InputChange; "" for a run
 	Problems  []string
 }
 

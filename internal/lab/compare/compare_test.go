@@ -21,13 +21,13 @@ import (
 
 // TestEachKindIsAnInput checks that each kind of question has a name as an input of a run, or is known not to be one.
 func TestEachKindIsAnInput(t *testing.T) {
-	noInputs := []world.Kind{
-		world.KindTarget, world.KindOriginal, world.KindManaged, world.KindPackages, // follow from the generation before
-		world.KindHost, // is for warnings only
+	noInputs := []tape.Kind{
+		tape.KindTarget, tape.KindOriginal, tape.KindManaged, tape.KindPackages, // follow from the generation before
+		tape.KindHost, // is for warnings only
 	}
 
-	for _, kind := range world.Kinds() {
-		isNamed := world.InputName(world.Question{Kind: kind, Args: "{}"}) != ""
+	for _, kind := range tape.Kinds() {
+		isNamed := tape.InputName(tape.Question{Kind: kind, Args: "{}"}) != ""
 		if want := !slices.Contains(noInputs, kind); isNamed != want {
 			t.Errorf("%s: got an input %t, want %t: add it to subjects, or to those that are not inputs", kind, isNamed, want)
 		}
@@ -37,8 +37,8 @@ func TestEachKindIsAnInput(t *testing.T) {
 // randomGeneration makes a generation of few names and values, so that two of them have something in common.
 func randomGeneration(r *rand.Rand, number int) Generation {
 	pick := func() string { return fmt.Sprint("v", r.IntN(3)) }
-	n := node.Stored{Config: map[string]any{}}
-	g := Generation{Number: number, Recording: &world.Recording{}}
+	n := desired.Stored{Config: map[string]any{}}
+	g := Generation{Number: number, Recording: &tape.Recording{}}
 	g.Files = map[string]*FileView{}
 	for _, key := range []string{"a", "b/c", "d.e"} {
 		if r.IntN(2) == 0 {
@@ -49,14 +49,14 @@ func randomGeneration(r *rand.Rand, number int) Generation {
 			g.Files["/"+key] = &FileView{Content: pick(), Hidden: []string{Secret, "", ""}[r.IntN(3)]}
 		}
 		if r.IntN(2) == 0 {
-			q := world.Variable.Question(world.VariableReq{Name: key})
-			a := world.Variable.Answer(world.VariableAns{Text: pick(), Source: "flag"})
+			q := tape.Variable.Question(tape.VariableReq{Name: key})
+			a := tape.Variable.Answer(tape.VariableAns{Text: pick(), Source: "flag"})
 			if r.IntN(4) == 0 {
-				a = world.Failure(fault.Absent, "none", "")
+				a = tape.Failure(fault.Absent, "none", "")
 			}
-			g.Recording.Entries = append(g.Recording.Entries, world.Entry{Question: q, Answer: a})
+			g.Recording.Entries = append(g.Recording.Entries, tape.Entry{Question: q, Answer: a})
 		}
-		g.Recording.Header.Site = append(g.Recording.Header.Site, world.SiteFile{Name: key, Text: pick()})
+		g.Recording.Header.Site = append(g.Recording.Header.Site, tape.SiteFile{Name: key, Text: pick()})
 	}
 	g.Recording.Header.Prelet = pick()
 	g.Items = ItemsOf(n)
@@ -122,22 +122,22 @@ func TestGenerationsProperties(t *testing.T) {
 }
 
 // answers makes two recordings that differ in one answer.
-func answers(q world.Question, a, b string) (x, y *world.Recording) {
-	record := func(v string) *world.Recording {
-		answer := world.Answer{Value: json.RawMessage(v)}
-		return &world.Recording{Entries: []world.Entry{{Question: q, Answer: answer}}}
+func answers(q tape.Question, a, b string) (x, y *tape.Recording) {
+	record := func(v string) *tape.Recording {
+		answer := tape.Answer{Value: json.RawMessage(v)}
+		return &tape.Recording{Entries: []tape.Entry{{Question: q, Answer: answer}}}
 	}
 
 	return record(a), record(b)
 }
 
 func TestFindInputs(t *testing.T) {
-	facts := world.Hardware.Question(world.HardwareReq{})
-	object := world.Object.Question(world.ObjectReq{Namespace: "kube-system", Name: "kubelet-config"})
-	kubelet := world.Kubelet.Question(world.KubeletReq{})
+	facts := tape.Hardware.Question(tape.HardwareReq{})
+	object := tape.Object.Question(tape.ObjectReq{Namespace: "kube-system", Name: "kubelet-config"})
+	kubelet := tape.Kubelet.Question(tape.KubeletReq{})
 	for _, c := range []struct {
 		name         string
-		question     world.Question
+		question     tape.Question
 		before, then string
 		want         string
 	}{
@@ -156,7 +156,7 @@ func TestFindInputs(t *testing.T) {
 		{"prelet's own trace", kubelet, `{"version":"v1"}`, `{"version":"v1","identity":{"ours":true}}`, ``},
 		{"another identity", kubelet, `{"identity":{"node":"a"}}`, `{"identity":{"node":"b","ours":true}}`,
 			`the installed kubelet: .identity.node "\"a\"" "\"b\""`},
-		{"a file of the node", world.File.Question(world.FileReq{Path: "/x"}), `{"text":"pw=1"}`, `{"text":"pw=2"}`,
+		{"a file of the node", tape.File.Question(tape.FileReq{Path: "/x"}), `{"text":"pw=1"}`, `{"text":"pw=2"}`,
 			`file /x: .text "a text" "another one; not shown, because recordings do not have the mode of the file"`},
 		{"not JSON", kubelet, `{`, `{"version":"v1"}`, `the installed kubelet:  "" "{\"version\":\"v1\"}"`},
 	} {
@@ -178,13 +178,13 @@ func FuzzGenerations(f *testing.F) {
 	f.Add(`{"node":{"Labels":[["a","b"]],"Config":{"a":{"b":1}}}}`, `{"node":{"Flags":[["v","2",""]]}}`, `{"nics":[{"address":"1"}]}`)
 	f.Add(`{"node":{"Taints":["a=b:NoSchedule",":"]}}`, `null`, `[[{}]]`)
 	f.Fuzz(func(t *testing.T, one, two, value string) {
-		x, y := answers(world.Hardware.Question(world.HardwareReq{}), value, one)
+		x, y := answers(tape.Hardware.Question(tape.HardwareReq{}), value, one)
 		a := Generation{Number: 1, Recording: x}
 		b := Generation{Number: 2, Recording: y}
-		if p, err := node.ParseStoredPlan([]byte(one)); err == nil {
+		if p, err := desired.ParseStoredPlan([]byte(one)); err == nil {
 			a.Items = ItemsOf(p.Node)
 		}
-		if p, err := node.ParseStoredPlan([]byte(two)); err == nil {
+		if p, err := desired.ParseStoredPlan([]byte(two)); err == nil {
 			b.Items = ItemsOf(p.Node)
 		}
 		d := Generations(a, b)
@@ -272,8 +272,8 @@ func TestDiskStates(t *testing.T) {
 		"known change":  {"file", "a\n", "a\n", []string{"file /f update  "}},
 		"restored file": {"file", "", "", []string{"file /f restore  "}},
 	} {
-		f := boot.FileChange{Action: "update", Old: world.TargetAns{Exists: c.before != "", Text: c.before}}
-		f.File = node.File{Path: "/f", Kind: node.Regular, Purpose: c.purpose, Text: value.PlainText(c.after)}
+		f := evaluate.FileChange{Action: "update", Old: tape.TargetAns{Exists: c.before != "", Text: c.before}}
+		f.File = desired.File{Path: "/f", Kind: desired.Regular, Purpose: c.purpose, Text: value.PlainText(c.after)}
 		if c.purpose == "kubelet-config" {
 			parsed, err := kubelet.ParseConfig(c.after)
 			if err != nil {
@@ -285,10 +285,10 @@ func TestDiskStates(t *testing.T) {
 			f.Action = "create"
 		}
 		if c.after == "" {
-			f.File.Kind, f.Action = node.Missing, "restore"
+			f.File.Kind, f.Action = desired.Missing, "restore"
 		}
-		var p boot.Plan
-		p.Changes = []boot.FileChange{f}
+		var p evaluate.Plan
+		p.Changes = []evaluate.FileChange{f}
 		p.Node.TaintFlag = c.purpose == "kubelet-flags"
 		p.Node.ConfigOrigins = map[string][]origin.Origin{"/maxPods": nil}
 

@@ -46,7 +46,7 @@ func findInputs(a, b Generation) []InputChange {
 	out = append(out, headerInput(preletInput, "prelet", x.Prelet, y.Prelet)...)
 	out = append(out, headerInput("the machine", "machine", x.Machine, y.Machine)...)
 
-	for _, kind := range world.InputKinds() {
+	for _, kind := range tape.InputKinds() {
 		before := byName(a.Recording, kind)
 		after := byName(b.Recording, kind)
 		for _, name := range union(before, after) {
@@ -71,17 +71,17 @@ func findInputs(a, b Generation) []InputChange {
 
 // ListInputs returns the names of the inputs that differ between two plans: files of their sites, without folders, and
 // answers. They are why the plans differ. What the kubelet's binary says of a plan follows from the others.
-func ListInputs(before, after *boot.Plan) (names []string) {
+func ListInputs(before, after *evaluate.Plan) (names []string) {
 	var both [2]Generation
-	for i, p := range []*boot.Plan{before, after} {
-		r := &world.Recording{Entries: p.Tape.Entries()}
+	for i, p := range []*evaluate.Plan{before, after} {
+		r := &tape.Recording{Entries: p.Tape.Entries()}
 		for _, f := range p.Site.Files {
-			r.Header.Site = append(r.Header.Site, world.SiteFile{Name: path.Base(f.Name), Text: f.Text})
+			r.Header.Site = append(r.Header.Site, tape.SiteFile{Name: path.Base(f.Name), Text: f.Text})
 		}
 		both[i].Recording = r
 	}
 	for _, i := range findInputs(both[0], both[1]) {
-		if i.Kind != string(world.KindDryRun) {
+		if i.Kind != string(tape.KindDryRun) {
 			names = append(names, i.Name)
 		}
 	}
@@ -89,7 +89,7 @@ func ListInputs(before, after *boot.Plan) (names []string) {
 	return names
 }
 
-func findSiteFiles(a, b []world.SiteFile) []InputChange {
+func findSiteFiles(a, b []tape.SiteFile) []InputChange {
 	before := siteTexts(a)
 	after := siteTexts(b)
 	out := []InputChange{}
@@ -106,7 +106,7 @@ func findSiteFiles(a, b []world.SiteFile) []InputChange {
 	return out
 }
 
-func siteTexts(files []world.SiteFile) map[string]string {
+func siteTexts(files []tape.SiteFile) map[string]string {
 	out := map[string]string{}
 	for _, f := range files {
 		out[f.Name] = f.Text
@@ -129,17 +129,17 @@ func headerInput(name, kind, before, after string) []InputChange {
 
 // answer is an answer with its question.
 type answer struct {
-	world.Question
-	world.Answer
+	tape.Question
+	tape.Answer
 	isAsked bool
 }
 
 // byName returns the answers of a recording to one kind of questions, by the names of their inputs.
-func byName(r *world.Recording, kind world.Kind) map[string]answer {
+func byName(r *tape.Recording, kind tape.Kind) map[string]answer {
 	out := map[string]answer{}
 	for _, e := range r.Entries {
 		if e.Kind == kind {
-			out[world.InputName(e.Question)] = answer{e.Question, e.Answer, true}
+			out[tape.InputName(e.Question)] = answer{e.Question, e.Answer, true}
 		}
 	}
 
@@ -147,8 +147,8 @@ func byName(r *world.Recording, kind world.Kind) map[string]answer {
 }
 
 // withDefault returns the answer of a variable that no source has as its default. Other answers are returned unchanged.
-func withDefault(p *boot.Plan, a answer) answer {
-	r, _ := world.Variable.Request(a.Question)
+func withDefault(p *evaluate.Plan, a answer) answer {
+	r, _ := tape.Variable.Request(a.Question)
 	if p == nil || p.Eval == nil || r.Name == "" || r.Sensitive || a.Code() != fault.Absent {
 		return a
 	}
@@ -162,7 +162,7 @@ func withDefault(p *boot.Plan, a answer) answer {
 	if !isText {
 		text = string(encode(x.Whole))
 	}
-	a.Answer = world.Variable.Answer(world.VariableAns{Text: text, Source: "default"})
+	a.Answer = tape.Variable.Answer(tape.VariableAns{Text: text, Source: "default"})
 
 	return a
 }
@@ -178,10 +178,10 @@ func (i *InputChange) compareAnswers(a, b answer) {
 		return
 	}
 
-	kind := world.Kind(i.Kind)
+	kind := tape.Kind(i.Kind)
 	var d differ
 	d.compare("", decode(kind, a.Value), decode(kind, b.Value))
-	if kind == world.KindFile {
+	if kind == tape.KindFile {
 		for n, x := range d.found { // the file may be readable by its owner only
 			d.found[n] = Detail{
 				Path:   x.Path,
@@ -224,15 +224,15 @@ func orAnswered(failure string) string {
 
 // isIgnored reports whether a part of an answer is not an input of a plan: where facts were read, the number of an
 // object's version, and the certificate of a CA, whose hash is listed.
-func isIgnored(kind world.Kind, path string) bool {
+func isIgnored(kind tape.Kind, path string) bool {
 	switch kind {
-	case world.KindHardware:
+	case tape.KindHardware:
 		return strings.HasPrefix(path, ".evidence") || strings.HasPrefix(path, ".unknown")
-	case world.KindObject:
+	case tape.KindObject:
 		return path == ".resource_version"
-	case world.KindTrust:
+	case tape.KindTrust:
 		return path == ".pem"
-	case world.KindKubelet:
+	case tape.KindKubelet:
 		return path == ".joined_why"
 	}
 
@@ -241,7 +241,7 @@ func isIgnored(kind world.Kind, path string) bool {
 
 // decode returns the value of an answer; nil if it has none. That a file of the kubelet is prelet's own follows from
 // the earlier generation, and is left out.
-func decode(kind world.Kind, text json.RawMessage) any {
+func decode(kind tape.Kind, text json.RawMessage) any {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -250,7 +250,7 @@ func decode(kind world.Kind, text json.RawMessage) any {
 	}
 
 	answer, _ := v.(map[string]any)
-	if identity, ok := answer["identity"].(map[string]any); ok && kind == world.KindKubelet {
+	if identity, ok := answer["identity"].(map[string]any); ok && kind == tape.KindKubelet {
 		delete(identity, "ours")
 		if len(identity) == 0 {
 			delete(answer, "identity")

@@ -23,7 +23,7 @@ type Item struct {
 type Items map[Item]Value
 
 // ItemsOf returns the items of a stored node.
-func ItemsOf(n node.Stored) Items {
+func ItemsOf(n desired.Stored) Items {
 	out := Items{}
 	for _, l := range n.Labels {
 		out.Set("label", l[0], l[1])
@@ -45,7 +45,7 @@ func ItemsOf(n node.Stored) Items {
 // addItems adds the items of a changed file of the kubelet as it is on the disk and as planned, unless one of them
 // cannot be parsed or both have none. Of a new configuration it adds the fields that the site sets, and not those of
 // its base.
-func addItems(p *boot.Plan, c boot.FileChange, before, after Items) (isKnown bool) {
+func addItems(p *evaluate.Plan, c evaluate.FileChange, before, after Items) (isKnown bool) {
 	old, err := parseItems(c.File.Purpose, c.Old.Text)
 	planned := Items{}
 	planned.addConfig(c.File.Config)
@@ -88,8 +88,8 @@ func parseItems(purpose, text string) (Items, error) {
 	}
 	for _, variable := range file.Names() {
 		flags, _ := file.Get(variable)
-		c, failed := node.SplitFlags(flags, nil)
-		n := node.Node{Labels: c.Labels, Taints: c.Taints, Flags: c.Flags}
+		c, failed := desired.SplitFlags(flags, nil)
+		n := desired.Node{Labels: c.Labels, Taints: c.Taints, Flags: c.Flags}
 		maps.Copy(out, ItemsOf(n.Stored()))
 		err = cmp.Or(err, failed)
 	}
@@ -98,7 +98,7 @@ func parseItems(purpose, text string) (Items, error) {
 }
 
 // isOfSite reports whether the site sets a field of the kubelet's configuration, and not only its base.
-func isOfSite(p *boot.Plan, name string) bool {
+func isOfSite(p *evaluate.Plan, name string) bool {
 	for pointer := range p.Node.ConfigOrigins {
 		field := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
 		if name == field || strings.HasPrefix(name, field+".") {

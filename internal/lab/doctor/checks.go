@@ -129,7 +129,7 @@ func (in *Observations) checkGate(r *check.Recorder) {
 
 // checkRuntime reports the container runtime that the plan has found, and whether it answered.
 func (in *Observations) checkRuntime(r *check.Recorder) {
-	var runtime world.RuntimeAns
+	var runtime tape.RuntimeAns
 	switch p := in.Plan; {
 	case in.Image != nil:
 		runtime.Endpoint = in.Image.Runtime
@@ -224,12 +224,12 @@ func (in *Observations) checkCluster(r *check.Recorder) {
 }
 
 // findTrust returns the verified identity of the cluster on a plan's tape.
-func findTrust(p *boot.Plan) (t world.TrustAns, ok bool) {
+func findTrust(p *evaluate.Plan) (t tape.TrustAns, ok bool) {
 	if p == nil || p.Tape == nil {
 		return t, false
 	}
 	for _, entry := range p.Tape.Entries() {
-		isAnswer := entry.Kind == world.KindTrust && entry.Answer.Fault == nil
+		isAnswer := entry.Kind == tape.KindTrust && entry.Answer.Fault == nil
 		if isAnswer && json.Unmarshal(entry.Answer.Value, &t) == nil {
 			return t, true
 		}

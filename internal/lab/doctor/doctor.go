@@ -60,8 +60,8 @@ type Observations struct {
 	Loaded hcl.Diagnostics // of loading and checking the site
 	Image  *ImageInput     // nil for a running node, which has the fields below
 
-	Root    bool       // the user may read and write everything
-	Plan    *boot.Plan // made without the token; nil if the site could not be read
+	Root    bool           // the user may read and write everything
+	Plan    *evaluate.Plan // made without the token; nil if the site could not be read
 	Kubelet image.Kubelet
 	Systemd bool   // is the init of this machine
 	Version string // of that systemd; "" unknown

@@ -34,9 +34,9 @@ func waiting() unitfile.Unit {
 func well() Observations {
 	return Observations{
 		Root: true, Systemd: true, Version: "257.7-1",
-		Plan: &boot.Plan{Site: &lang.Site{}, Facts: &world.Facts{}, Changes: []boot.FileChange{},
-			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false),
-				Runtime: &world.RuntimeAns{Endpoint: "unix:///run/x.sock", Version: "2.2.0", Driver: "systemd"}}},
+		Plan: &evaluate.Plan{Site: &lang.Site{}, Facts: &tape.Facts{}, Changes: []evaluate.FileChange{},
+			Kubelet: tape.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false),
+				Runtime: &tape.RuntimeAns{Endpoint: "unix:///run/x.sock", Version: "2.2.0", Driver: "systemd"}}},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    NeededUnit{Unit: waiting()},
 		Gate:    unitfile.Gate,
@@ -144,10 +144,10 @@ func TestIll(t *testing.T) {
 		{"not root", func(i *Observations) { i.Root = false }, "disk", check.Unread, "whether the files"},
 		{"a state folder that cannot be read", func(i *Observations) { i.Files = nil }, "disk", check.Unread, "whether the files"},
 		{"a plan that failed", func(i *Observations) { i.Plan.Changes = nil }, "disk", check.Unread, "whether the files"},
-		{"an expired identity", func(i *Observations) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &world.IdentityAns{} }, "identity", check.Warning, "has not joined"},
+		{"an expired identity", func(i *Observations) { i.Plan.Kubelet.Joined, i.Plan.Kubelet.Identity = false, &tape.IdentityAns{} }, "identity", check.Warning, "has not joined"},
 		{"a plan that failed, and a damaged certificate", func(i *Observations) {
 			i.Plan.Changes, i.Plan.Kubelet.Joined = nil, true
-			i.Plan.Kubelet.DamagedOwn = &world.DamagedAns{Why: "it is empty", Remove: "rm it"}
+			i.Plan.Kubelet.DamagedOwn = &tape.DamagedAns{Why: "it is empty", Remove: "rm it"}
 		}, "identity", check.Warning, "serving certificate"},
 		{"a generation of a newer prelet", func(i *Observations) { i.Kept.Newer = broken }, "state", check.Warning, "a newer prelet"},
 		{"a journal that cannot be read", func(i *Observations) { i.Kept.Err = broken }, "state", check.Problem, "cannot be read"},

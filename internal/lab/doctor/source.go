@@ -11,17 +11,17 @@ import (
 // asks the cluster for no object, because that takes the bootstrap token: the answer is Unread. (A node that has
 // joined uses its own identity.) A credential is answered if given returns nil for its name, which means that its unit
 // would get it. Everything else is asked of source.
-func LimitSource(source world.Source, isJoined bool, given func(name string) error) world.Source {
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+func LimitSource(source tape.Source, isJoined bool, given func(name string) error) tape.Source {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		switch q.Kind {
-		case world.KindObject:
+		case tape.KindObject:
 			if !isJoined {
-				return world.Failure(fault.Unread, "the token is not sent for this", "")
+				return tape.Failure(fault.Unread, "the token is not sent for this", "")
 			}
-		case world.KindCredential:
-			r, err := world.Credential.Request(q)
+		case tape.KindCredential:
+			r, err := tape.Credential.Request(q)
 			if err == nil && given(r.Name) == nil {
-				return world.Credential.Answer(world.CredentialAns{Source: "its unit's"})
+				return tape.Credential.Answer(tape.CredentialAns{Source: "its unit's"})
 			}
 		}
 		return source.Ask(ctx, q)

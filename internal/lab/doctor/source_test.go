@@ -12,10 +12,10 @@ import (
 
 // TestLimitSource checks that a node that has not joined sends no request that contains the token.
 func TestLimitSource(t *testing.T) {
-	var asked []world.Kind
-	source := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+	var asked []tape.Kind
+	source := tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
 		asked = append(asked, q.Kind)
-		return world.Failure(fault.Absent, "", "")
+		return tape.Failure(fault.Absent, "", "")
 	})
 	given := func(name string) error {
 		if name == "there" {
@@ -23,20 +23,20 @@ func TestLimitSource(t *testing.T) {
 		}
 		return errors.New("no")
 	}
-	object := world.Object.Question(world.ObjectReq{Name: "x"})
-	credential := func(name string) world.Question {
-		return world.Credential.Question(world.CredentialReq{Name: name})
+	object := tape.Object.Question(tape.ObjectReq{Name: "x"})
+	credential := func(name string) tape.Question {
+		return tape.Credential.Question(tape.CredentialReq{Name: name})
 	}
 
 	for name, c := range map[string]struct {
 		isJoined bool
-		q        world.Question
+		q        tape.Question
 		want     fault.Code
 		isAsked  bool // of the source
 	}{
 		"an object before joining":          {false, object, fault.Unread, false},
 		"an object after joining":           {true, object, fault.Absent, true},
-		"the cluster's CA before joining":   {false, world.Trust.Question(world.TrustReq{}), fault.Absent, true},
+		"the cluster's CA before joining":   {false, tape.Trust.Question(tape.TrustReq{}), fault.Absent, true},
 		"a credential that its unit gets":   {false, credential("there"), "", false},
 		"a credential that it does not get": {true, credential("other"), fault.Absent, true},
 	} {

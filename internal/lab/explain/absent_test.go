@@ -15,7 +15,7 @@ import (
 )
 
 // sitePlan plans a site that a test wrote, on the DGX, with facts changed.
-func sitePlan(t *testing.T, text string, changes ...func(map[string]any)) *boot.Plan {
+func sitePlan(t *testing.T, text string, changes ...func(map[string]any)) *evaluate.Plan {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "site.hcl"), base+text)
@@ -178,7 +178,7 @@ func TestUnread(t *testing.T) {
   labels = { a = "1" }
 }
 stage "label" "y" { labels = { b = local.hw.product.vendor } }`)
-	q := replay(p, slices.DeleteFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Kind == world.KindHardware }))
+	q := replay(p, slices.DeleteFunc(p.Tape.Entries(), func(e tape.Entry) bool { return e.Kind == tape.KindHardware }))
 	for _, item := range []string{"label/a", "label/b"} {
 		if x := explained(t, q, item); x.Present || !strings.Contains(x.Summary, "Not in this recording") {
 			t.Errorf("%s: got\n%s\nwant that the recording lacks the facts", item, text(t, x))
@@ -191,14 +191,14 @@ func TestStale(t *testing.T) {
 	p := sitePlan(t, `stage "label" "x" { labels = { a = stage.fetch-config.kubelet.resource_version } }`)
 	entries := p.Tape.Entries()
 	for n := range entries {
-		if entries[n].Kind == world.KindObject {
+		if entries[n].Kind == tape.KindObject {
 			entries[n].Answer.Stale, entries[n].Answer.Because = 7, "no server answered."
 		}
 	}
 	x := explained(t, replay(p, entries), "label/a")
 	checkOrder(t, x, []string{"stale: from generation 7, because no server answered"})
 	for _, s := range x.Chain {
-		if s.Answer != nil && s.Answer.Kind == world.KindObject && s.Answer.Stale != 7 {
+		if s.Answer != nil && s.Answer.Kind == tape.KindObject && s.Answer.Stale != 7 {
 			t.Errorf("step %q: got generation %d, want 7", s.Text, s.Answer.Stale)
 		}
 	}

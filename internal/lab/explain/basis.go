@@ -243,7 +243,7 @@ func (w *walker) explainField(name string) (x Explanation, known bool) {
 	if keys[0] == "registerWithTaints" {
 		x.TakesEffect = "registration"
 	}
-	address := Config + world.Pointer(keys...)
+	address := Config + tape.Pointer(keys...)
 	ofBase := countFields(v)
 	for _, e := range listEntries(w.plan) {
 		switch {

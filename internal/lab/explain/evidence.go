@@ -53,7 +53,7 @@ func (d device) names(p path) (names []string) {
 }
 
 // factPath returns the path in the answer of a path in the outputs of detect-hw: gpus are accelerators there.
-func factPath(f *world.Facts, p path) path {
+func factPath(f *tape.Facts, p path) path {
 	if p[0] != "gpus" {
 		return p
 	}
@@ -76,7 +76,7 @@ func factPath(f *world.Facts, p path) path {
 }
 
 // findDevice returns the device that a path leads into.
-func findDevice(f *world.Facts, p path) device {
+func findDevice(f *tape.Facts, p path) device {
 	if len(p) < 2 {
 		return device{}
 	}
@@ -108,7 +108,7 @@ func findDevice(f *world.Facts, p path) device {
 }
 
 // evidence returns the file that a fact was read from; "" if the facts do not name it.
-func (d device) evidence(f *world.Facts, p path) string {
+func (d device) evidence(f *tape.Facts, p path) string {
 	placeholders := strings.NewReplacer("{address}", d.address, "{interface}", d.port)
 	for _, name := range d.names(p) {
 		file := f.Evidence[name]
@@ -126,7 +126,7 @@ func (d device) evidence(f *world.Facts, p path) string {
 }
 
 // whyUnknown returns why a fact is unknown; "" if the facts do not say it.
-func (d device) whyUnknown(f *world.Facts, p path) string {
+func (d device) whyUnknown(f *tape.Facts, p path) string {
 	for _, name := range d.names(p) {
 		for _, u := range f.Unknown {
 			if u.Fact == name {

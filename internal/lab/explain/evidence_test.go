@@ -13,16 +13,16 @@ import (
 
 func TestEvidence(t *testing.T) {
 	p := func(s string) *string { return &s }
-	f := &world.Facts{
-		Accelerators: []world.Accelerator{
+	f := &tape.Facts{
+		Accelerators: []tape.Accelerator{
 			{Address: p("0000:1b:00.0"), Evidence: p("/proc/driver/nvidia/gpus/0000:1b:00.0/information")},
 		},
-		NICs: []world.NIC{
+		NICs: []tape.NIC{
 			{Address: p("0000:18:00.0"), Interface: p("ib0")},
 			{Address: p("0000:29:00.0"), Interface: p("ens3")},
 			{Address: p("0000:29:00.0"), Interface: p("ens4")},
 		},
-		PCI: []world.PCIDevice{{Address: "0000:1b:00.0"}, {Address: "0000:29:00.0"}},
+		PCI: []tape.PCIDevice{{Address: "0000:1b:00.0"}, {Address: "0000:29:00.0"}},
 		Evidence: map[string]string{
 			"cpu.model":                          "/proc/cpuinfo",
 			"cpu.cores":                          "/sys/cores",
@@ -80,7 +80,7 @@ func TestEveryFactHasEvidence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var f world.Facts
+		var f tape.Facts
 		var raw map[string]any
 		if err := errors.Join(json.Unmarshal(data, &f), json.Unmarshal(data, &raw)); err != nil {
 			t.Fatal(err)

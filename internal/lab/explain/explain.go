@@ -1,6 +1,6 @@
 // Package explain explains one item of a plan: its value, the place in the site that gives it, the references behind it
 // with their values, and the answers on the tape that these come from. It starts from the origins that the plan has and
-// reads values in the record of the run, so the plan needs boot.RunInput.Explains. It evaluates nothing, except the
+// reads values in the record of the run, so the plan needs evaluate.RunInput.Explains. It evaluates nothing, except the
 // expression of Evaluate, and has no side effects.
 package explain
 
@@ -80,7 +80,7 @@ type Link struct {
 
 // TapePlace is an answer on the tape, and the place in it.
 type TapePlace struct {
-	Kind    world.Kind      `json:"kind"`
+	Kind    tape.Kind       `json:"kind"`
 	Args    json.RawMessage `json:"args"`
 	Pointer string          `json:"pointer,omitempty"` // a JSON pointer into the answer's value
 	Fail    string          `json:"fail,omitempty"`    // why the value is missing, as recordings name it
@@ -99,7 +99,7 @@ func (s Link) MarshalJSON() ([]byte, error) {
 
 // Explain explains an item of a plan. known is false if nothing in the site could give the item; the explanation is
 // empty then.
-func Explain(p *boot.Plan, i Item) (x Explanation, known bool) {
+func Explain(p *evaluate.Plan, i Item) (x Explanation, known bool) {
 	w := newWalker(p, p.Eval)
 	switch i.Kind {
 	case Label, Taint, Flag:

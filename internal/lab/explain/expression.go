@@ -43,7 +43,7 @@ type Hidden struct {
 
 // Evaluate evaluates an expression at the end of a plan's run. The text is that of the expression, and name is its file
 // in ranges.
-func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Evaluation {
+func Evaluate(p *evaluate.Plan, name string, text []byte, x hclsyntax.Expression) Evaluation {
 	e := p.Eval.WithExpression(name, text)
 	v, diags := e.Outside("the expression", e.Node(), nil, nil).Value(x)
 	out := Evaluation{
@@ -81,7 +81,7 @@ func Evaluate(p *boot.Plan, name string, text []byte, x hclsyntax.Expression) Ev
 }
 
 // chainOf returns the links of an expression's references.
-func chainOf(p *boot.Plan, e *eval.Eval, x hclsyntax.Expression) []Link {
+func chainOf(p *evaluate.Plan, e *eval.Eval, x hclsyntax.Expression) []Link {
 	w := newWalker(p, e)
 	w.addOperands(x, eval.Scope{}, 0)
 	for n, s := range w.links {

@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/plan/limit"
 )
 
-// evaluate evaluates an expression, which must parse.
-func evaluate(t *testing.T, p *boot.Plan, text string) explain.Evaluation {
+// evalText evaluates an expression, which must parse.
+func evalText(t *testing.T, p *evaluate.Plan, text string) explain.Evaluation {
 	t.Helper()
 	x, diags := lang.ParseExpression("EXPR", []byte(text))
 	if diags.HasErrors() {
@@ -32,7 +32,7 @@ func TestEvaluateSite(t *testing.T) {
 		t.Run(e.name(), func(t *testing.T) {
 			p := e.plan(t)
 			for _, text := range append(namesOf(p, "."), "node.labels", "node.flags", "node.kubelet_config", "node.reserved") {
-				v := evaluate(t, p, text)
+				v := evalText(t, p, text)
 				if v.Diagnostics.HasErrors() || v.Value == "" || v.Type == "" {
 					t.Errorf("%s: got %q of type %q, %v; want a value", text, v.Value, v.Type, v.Diagnostics)
 				}
@@ -46,7 +46,7 @@ func TestEvaluateSite(t *testing.T) {
 			for _, l := range p.Node.Labels {
 				want[l.Key] = l.Value
 			}
-			if d := cmp.Diff(want, evaluate(t, p, "node.labels").Whole); d != "" {
+			if d := cmp.Diff(want, evalText(t, p, "node.labels").Whole); d != "" {
 				t.Errorf("node.labels: want -, got +\n%s", d)
 			}
 		})
@@ -60,8 +60,8 @@ func TestEvaluateWritten(t *testing.T) {
 		"stage.detect-hw.node.gpus", "stage.detect-hw.node.nics", "node.kubelet_config", "node.taints", "[]", "{}",
 		`{ "a/b" = [1, 2.5, true, null], c = "x\ny" }`, "stage.detect-hw.node.os",
 	} {
-		once := evaluate(t, p, text)
-		again := evaluate(t, p, once.Value)
+		once := evalText(t, p, text)
+		again := evalText(t, p, once.Value)
 		if d := cmp.Diff(once.Whole, again.Whole); d != "" {
 			t.Errorf("%s, written as %s and evaluated: want -, got +\n%s", text, once.Value, d)
 		}
@@ -102,7 +102,7 @@ func FuzzEvaluate(f *testing.F) {
 		f.Add(text)
 	}
 
-	var p *boot.Plan
+	var p *evaluate.Plan
 	f.Fuzz(func(t *testing.T, text string) {
 		if p == nil {
 			p = dgx.plan(t)

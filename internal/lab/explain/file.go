@@ -48,7 +48,7 @@ func (w *walker) explainFile(name string) (Explanation, bool) {
 	return w.explainAbsentFile(name)
 }
 
-func (w *walker) explainChange(c boot.FileChange) Explanation {
+func (w *walker) explainChange(c evaluate.FileChange) Explanation {
 	f := c.File
 	what := purposes[f.Purpose]
 	if what == "" {
@@ -58,7 +58,7 @@ func (w *walker) explainChange(c boot.FileChange) Explanation {
 		what += " " + sensitive
 	}
 
-	x := Explanation{Present: f.Kind != node.Missing, Origins: f.Origins}
+	x := Explanation{Present: f.Kind != desired.Missing, Origins: f.Origins}
 	if x.Present {
 		x.Value = what
 		x.Whole = what
@@ -190,9 +190,9 @@ func (w *walker) addBase(o origin.Origin, depth int) {
 // addOriginal adds the file of a block as it was before prelet.
 func (w *walker) addOriginal(block string, i *lang.Instance, depth int) {
 	for _, e := range w.entries {
-		r, _ := world.Original.Request(e.Question)
+		r, _ := tape.Original.Request(e.Question)
 		isConfig := strings.HasSuffix(r.Path, ".yaml")
-		if e.Kind != world.KindOriginal || isConfig != (block == "kubelet_config") {
+		if e.Kind != tape.KindOriginal || isConfig != (block == "kubelet_config") {
 			continue
 		}
 		s := Link{
@@ -202,7 +202,7 @@ func (w *walker) addOriginal(block string, i *lang.Instance, depth int) {
 			Range: i.Range,
 			Ref:   r.Path,
 		}
-		var a world.TargetAns
+		var a tape.TargetAns
 		pointer := "/text"
 		if json.Unmarshal(e.Answer.Value, &a) == nil && !a.Exists {
 			s.Note = "did not exist when prelet first looked"

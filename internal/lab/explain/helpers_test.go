@@ -80,7 +80,7 @@ func (s secrets) Read(name string) ([]byte, error) {
 }
 
 // plan evaluates an example in process.
-func (e example) plan(t *testing.T) *boot.Plan {
+func (e example) plan(t *testing.T) *evaluate.Plan {
 	t.Helper()
 	root := t.TempDir()
 	for p, text := range e.root {
@@ -107,7 +107,7 @@ func write(t *testing.T, path, text string) {
 	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-func plan(t *testing.T, paths []string, root string, facts []byte, vars map[string]string) *boot.Plan {
+func plan(t *testing.T, paths []string, root string, facts []byte, vars map[string]string) *evaluate.Plan {
 	t.Helper()
 	s, diags := lang.Load(lang.OS(), lang.LoadOptions{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
 	if diags.HasErrors() {
@@ -120,12 +120,12 @@ func plan(t *testing.T, paths []string, root string, facts []byte, vars map[stri
 	l := probe.New(probe.Sources{Root: root, Objects: examplesDir + "objects", Site: s, Variables: given,
 		Credentials: secrets{"bootstrap-token": "abcdef." + canary, "cloud-password": canary}})
 	t.Cleanup(l.Close)
-	return boot.Run(
+	return evaluate.Run(
 		context.Background(),
 		s,
-		boot.RunInput{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-			if q.Kind == world.KindHardware {
-				return world.Answer{Value: json.RawMessage(facts)}
+		evaluate.RunInput{Source: tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
+			if q.Kind == tape.KindHardware {
+				return tape.Answer{Value: json.RawMessage(facts)}
 			}
 			return l.Ask(ctx, q)
 		}), Explains: true},
@@ -141,7 +141,7 @@ func text(t *testing.T, x explain.Explanation) string {
 }
 
 // explained explains one item that must be known.
-func explained(t *testing.T, p *boot.Plan, word string) explain.Explanation {
+func explained(t *testing.T, p *evaluate.Plan, word string) explain.Explanation {
 	t.Helper()
 	i, ok := explain.Parse(word)
 	if !ok {
@@ -168,13 +168,13 @@ func checkOrder(t *testing.T, x explain.Explanation, wants []string) {
 }
 
 // replay plans the site of a plan again, from other answers.
-func replay(p *boot.Plan, entries []world.Entry) *boot.Plan {
-	rec := &world.Recording{Entries: entries}
-	return boot.Run(context.Background(), p.Site, boot.RunInput{Source: rec.Source(), Explains: true})
+func replay(p *evaluate.Plan, entries []tape.Entry) *evaluate.Plan {
+	rec := &tape.Recording{Entries: entries}
+	return evaluate.Run(context.Background(), p.Site, evaluate.RunInput{Source: rec.Source(), Explains: true})
 }
 
 // namesOf lists the variables, locals and stages of a plan, as sep writes them.
-func namesOf(p *boot.Plan, sep string) []string {
+func namesOf(p *evaluate.Plan, sep string) []string {
 	var names []string
 	for name := range p.Site.Variables {
 		names = append(names, "var"+sep+name)

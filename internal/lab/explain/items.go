@@ -26,7 +26,7 @@ type entry struct {
 }
 
 // listEntries returns the values of a plan that have origins.
-func listEntries(p *boot.Plan) (out []entry) {
+func listEntries(p *evaluate.Plan) (out []entry) {
 	for _, l := range p.Node.Labels {
 		i := Item{Label, l.Key}
 		out = append(out, entry{
@@ -86,7 +86,7 @@ func Parse(word string) (i Item, ok bool) {
 }
 
 // Items lists the items of a plan: labels, taints, flags, the fields of the configuration and files.
-func Items(p *boot.Plan) (out []Item) {
+func Items(p *evaluate.Plan) (out []Item) {
 	fields := slices.Collect(maps.Keys(p.Node.Config))
 	for _, e := range listEntries(p) {
 		if e.Kind == Config {
@@ -100,7 +100,7 @@ func Items(p *boot.Plan) (out []Item) {
 		out = append(out, Item{Config, field})
 	}
 	for _, c := range p.Changes {
-		if c.File.Kind != node.Missing || c.Action != "none" {
+		if c.File.Kind != desired.Missing || c.Action != "none" {
 			out = append(out, Item{File, c.File.Path})
 		}
 	}
@@ -109,7 +109,7 @@ func Items(p *boot.Plan) (out []Item) {
 }
 
 // withCodes returns the items of a plan and the codes of messages.
-func withCodes(p *boot.Plan) []Item {
+func withCodes(p *evaluate.Plan) []Item {
 	out := Items(p)
 	for _, c := range fault.Codes() {
 		out = append(out, Item{Code, string(c)})
@@ -124,7 +124,7 @@ func (i Item) IsName() bool {
 }
 
 // listNames returns the names of the site of a plan, sorted by kind. A bare word never means one of them.
-func listNames(p *boot.Plan) (out []Item) {
+func listNames(p *evaluate.Plan) (out []Item) {
 	for _, name := range slices.Sorted(maps.Keys(p.Site.Variables)) {
 		out = append(out, Item{Var, name})
 	}
@@ -140,7 +140,7 @@ func listNames(p *boot.Plan) (out []Item) {
 
 // Match returns the items that a bare word can mean: those with that name, else those whose last part it is, else those
 // whose name contains it.
-func Match(p *boot.Plan, word string) (out []Item) {
+func Match(p *evaluate.Plan, word string) (out []Item) {
 	matchers := []func(name string) bool{
 		func(name string) bool {
 			return name == kubelet.FlagName(word) || name == word
@@ -169,7 +169,7 @@ func Match(p *boot.Plan, word string) (out []Item) {
 
 // Near returns the items of the same kind with the most similar name, or the first ones if no name is similar; none of
 // any kind.
-func Near(p *boot.Plan, wanted Item) []Item {
+func Near(p *evaluate.Plan, wanted Item) []Item {
 	var names []string
 	all := withCodes(p)
 	if wanted.IsName() {

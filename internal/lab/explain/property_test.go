@@ -47,7 +47,7 @@ func TestChainsEnd(t *testing.T) {
 					}
 					if s.Answer != nil {
 						ended = true
-						if s.Answer.Kind != world.KindTarget &&
+						if s.Answer.Kind != tape.KindTarget &&
 							!asked[string(s.Answer.Kind)+" "+string(s.Answer.Args)] {
 							t.Errorf("%s: step %q got the request %s %s, want one of the tape",
 								i, s.Text, s.Answer.Kind, s.Answer.Args)
@@ -86,16 +86,16 @@ func TestAlteredAnswers(t *testing.T) {
 				x, _ := explain.Explain(p, i)
 				before, _ := json.Marshal(x.Whole)
 				tried, moved := 0, false
-				try := func(entries []world.Entry) {
+				try := func(entries []tape.Entry) {
 					tried++
 					y, _ := explain.Explain(replay(p, entries), i)
 					after, _ := json.Marshal(y.Whole)
 					moved = moved || !bytes.Equal(before, after)
 				}
-				all := map[int][]world.Entry{}
+				all := map[int][]tape.Entry{}
 				for _, s := range x.Chain {
 					if s.Answer == nil || s.Answer.Fail != "" || s.Answer.Pointer == "" ||
-						s.Answer.Kind != world.KindHardware && s.Answer.Kind != world.KindVariable {
+						s.Answer.Kind != tape.KindHardware && s.Answer.Kind != tape.KindVariable {
 						continue
 					}
 					for n, change := range []func(any) any{more, other, nothing, nvidia} {
@@ -140,7 +140,7 @@ func TestFileAnswersAlter(t *testing.T) {
 	x := explained(t, p, "label/node.netease.com/pool")
 	n := slices.IndexFunc(
 		x.Chain,
-		func(s explain.Link) bool { return s.Answer != nil && s.Answer.Kind == world.KindFile },
+		func(s explain.Link) bool { return s.Answer != nil && s.Answer.Kind == tape.KindFile },
 	)
 	if n < 0 {
 		t.Fatalf("got\n%s\nwant a file in the chain", text(t, x))
@@ -216,7 +216,7 @@ func nothing(v any) any {
 	return nil
 }
 
-func answer(t *testing.T, p *boot.Plan, a *explain.TapePlace) any {
+func answer(t *testing.T, p *evaluate.Plan, a *explain.TapePlace) any {
 	t.Helper()
 	for _, e := range p.Tape.Entries() {
 		if e.Kind == a.Kind && (e.Args == string(a.Args)) {
@@ -237,7 +237,7 @@ func decoded(t *testing.T, raw []byte) any {
 
 // pointed is what a JSON pointer leads to.
 func pointed(v any, pointer string) (any, bool) {
-	for _, k := range world.SplitPointer(pointer) {
+	for _, k := range tape.SplitPointer(pointer) {
 		switch x := v.(type) {
 		case map[string]any:
 			next, ok := x[k]
@@ -259,7 +259,7 @@ func pointed(v any, pointer string) (any, bool) {
 }
 
 // alter returns entries with one place of one answer changed; ok is false where the change changes nothing.
-func alter(t *testing.T, entries []world.Entry, a *explain.TapePlace, change func(any) any) ([]world.Entry, bool) {
+func alter(t *testing.T, entries []tape.Entry, a *explain.TapePlace, change func(any) any) ([]tape.Entry, bool) {
 	t.Helper()
 	entries = slices.Clone(entries)
 	for n, e := range entries {
@@ -267,9 +267,9 @@ func alter(t *testing.T, entries []world.Entry, a *explain.TapePlace, change fun
 			continue
 		}
 		doc := decoded(t, e.Answer.Value)
-		path := world.SplitPointer(a.Pointer)
+		path := tape.SplitPointer(a.Pointer)
 		last := path[len(path)-1]
-		parent, ok := pointed(doc, world.Pointer(path[:len(path)-1]...))
+		parent, ok := pointed(doc, tape.Pointer(path[:len(path)-1]...))
 		old, found := pointed(doc, a.Pointer)
 		if !ok || !found {
 			return nil, false

@@ -60,8 +60,8 @@ stage "label" "x" { labels = { a = "${local.up}-${file("/etc/x")}" } }`)
 	x := explained(t, with, "label/a")
 	checkOrder(t, x, []string{`local.up = "X"`, `file("/etc/x") = "text of the file`})
 
-	without := boot.Run(context.Background(), with.Site, boot.RunInput{
-		Source: (&world.Recording{Entries: with.Tape.Entries()}).Source(),
+	without := evaluate.Run(context.Background(), with.Site, evaluate.RunInput{
+		Source: (&tape.Recording{Entries: with.Tape.Entries()}).Source(),
 	})
 	x = explained(t, without, "label/a")
 	checkOrder(t, x, []string{"local.up = (not evaluated)", `file("/etc/x") = (not evaluated)`})
@@ -72,8 +72,8 @@ func TestRecordChangesNothing(t *testing.T) {
 	for _, e := range examples() {
 		t.Run(e.name(), func(t *testing.T) {
 			with := e.plan(t)
-			without := boot.Run(context.Background(), with.Site, boot.RunInput{
-				Source: (&world.Recording{Entries: with.Tape.Entries()}).Source(),
+			without := evaluate.Run(context.Background(), with.Site, evaluate.RunInput{
+				Source: (&tape.Recording{Entries: with.Tape.Entries()}).Source(),
 			})
 			if with.Hash == "" || with.Hash != without.Hash {
 				t.Errorf("got the plan %q with a record, want %q as without one", with.Hash, without.Hash)
@@ -109,7 +109,7 @@ func TestNotReached(t *testing.T) {
 	if x.Present || !strings.Contains(x.Summary, "was not evaluated") {
 		t.Errorf("got %+v; want a local that was not evaluated", x)
 	}
-	if v := evaluate(t, p, `"${local.idle}y"`); v.Value != `"Xy"` || len(v.Chain) == 0 || v.Chain[0].Value != `"X"` {
+	if v := evalText(t, p, `"${local.idle}y"`); v.Value != `"Xy"` || len(v.Chain) == 0 || v.Chain[0].Value != `"X"` {
 		t.Errorf("eval: got %+v; want the value, and that of the local in it", v)
 	}
 	if x := explained(t, p, "local/idle"); x.Present {

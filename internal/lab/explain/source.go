@@ -17,7 +17,7 @@ import (
 )
 
 // findAnswer returns the tape's answer to a question; ok is false if the question was not asked.
-func (w *walker) findAnswer(q world.Question) (found world.Entry, ok bool) {
+func (w *walker) findAnswer(q tape.Question) (found tape.Entry, ok bool) {
 	for _, e := range w.entries {
 		if e.Question == q {
 			return e, true
@@ -28,7 +28,7 @@ func (w *walker) findAnswer(q world.Question) (found world.Entry, ok bool) {
 }
 
 // setAnswer sets the answer of a link, and adds to its note why the answer has no value or is an old one.
-func (s *Link) setAnswer(e world.Entry, pointer string) {
+func (s *Link) setAnswer(e tape.Entry, pointer string) {
 	a := e.Answer
 	s.Answer = &TapePlace{
 		Kind:    e.Kind,
@@ -62,9 +62,9 @@ func (w *walker) addVariable(s Link, name string, depth int) {
 
 	s.Kind = origin.Variable
 	s.Ref = "var." + name
-	q := world.Variable.Question(world.VariableReq{Name: name, Sensitive: v.Sensitive})
+	q := tape.Variable.Question(tape.VariableReq{Name: name, Sensitive: v.Sensitive})
 	e, isAsked := w.findAnswer(q)
-	var given world.VariableAns
+	var given tape.VariableAns
 	switch {
 	case isAsked && json.Unmarshal(e.Answer.Value, &given) == nil:
 		pointer := "/text"
@@ -109,7 +109,7 @@ func (w *walker) addOutput(s Link, p path, depth int) {
 	case i.Type == "fetch-config":
 		w.addFetched(i, s, p, depth)
 	case i.Type == "fetch-ca":
-		w.addTrust(s, world.Pointer(p...), depth)
+		w.addTrust(s, tape.Pointer(p...), depth)
 	default:
 		w.add(depth, s)
 		w.addComputed(i, p, depth+1)
@@ -131,8 +131,8 @@ func (w *walker) addComputed(i *lang.Instance, p path, depth int) {
 func (w *walker) addTrust(s Link, pointer string, depth int) {
 	s.Kind = origin.Object
 	for _, e := range w.entries {
-		var t world.TrustAns
-		if e.Kind != world.KindTrust {
+		var t tape.TrustAns
+		if e.Kind != tape.KindTrust {
 			continue
 		}
 		if json.Unmarshal(e.Answer.Value, &t) == nil && t.Hash != "" {
@@ -163,21 +163,21 @@ func (w *walker) setFact(s *Link, p path) {
 		s.Note = join(d.String(), why)
 	}
 	for _, e := range w.entries {
-		if e.Kind == world.KindHardware {
-			s.setAnswer(e, world.Pointer(p...))
+		if e.Kind == tape.KindHardware {
+			s.setAnswer(e, tape.Pointer(p...))
 		}
 	}
 }
 
 // eachDetector calls each with the tape's entries about detectors, by name: the report, or the lock if that kept the
 // detector from running.
-func (w *walker) eachDetector(each func(name string, e world.Entry, report world.DetectorAns)) {
+func (w *walker) eachDetector(each func(name string, e tape.Entry, report tape.DetectorAns)) {
 	for _, e := range w.entries {
 		var request struct{ Name string } // of a detector or its lock
 		_ = json.Unmarshal([]byte(e.Args), &request)
 		hasFailed := e.Answer.Fault != nil && e.Answer.Code() != fault.Unread
-		if e.Kind == world.KindDetector || e.Kind == world.KindLock && hasFailed {
-			var report world.DetectorAns
+		if e.Kind == tape.KindDetector || e.Kind == tape.KindLock && hasFailed {
+			var report tape.DetectorAns
 			_ = json.Unmarshal(e.Answer.Value, &report)
 			each(request.Name, e, report)
 		}
@@ -186,7 +186,7 @@ func (w *walker) eachDetector(each func(name string, e world.Entry, report world
 
 // setDetectorFact sets the answer of a detector, and where it read the fact.
 func (w *walker) setDetectorFact(s *Link, wanted string, p path) {
-	w.eachDetector(func(name string, e world.Entry, report world.DetectorAns) {
+	w.eachDetector(func(name string, e tape.Entry, report tape.DetectorAns) {
 		if name != wanted {
 			return
 		}
@@ -196,13 +196,13 @@ func (w *walker) setDetectorFact(s *Link, wanted string, p path) {
 			s.Note = join(s.Note, prefixed("read from ", report.Evidence[field]),
 				prefixed("unknown: ", report.Unknown[field]))
 		}
-		s.setAnswer(e, world.Pointer(p...))
+		s.setAnswer(e, tape.Pointer(p...))
 	})
 }
 
 // addRecommended adds which detectors recommend a label.
 func (w *walker) addRecommended(key string, depth int) {
-	w.eachDetector(func(name string, e world.Entry, report world.DetectorAns) {
+	w.eachDetector(func(name string, e tape.Entry, report tape.DetectorAns) {
 		s := Link{
 			Kind: origin.Detector,
 			Text: "detector " + name,
@@ -212,7 +212,7 @@ func (w *walker) addRecommended(key string, depth int) {
 		v, isRecommended := report.Labels[key]
 		switch {
 		case isRecommended:
-			pointer += world.Pointer(key)
+			pointer += tape.Pointer(key)
 			s.Value = value.Quote(v)
 			s.Note = "recommends it" + prefixed(": ", report.Evidence["labels."+key])
 		case e.Answer.Fault == nil:
@@ -260,15 +260,15 @@ func (w *walker) addFetched(i *lang.Instance, s Link, p path, depth int) {
 // setFetched sets the answer with a ConfigMap or a file.
 func (w *walker) setFetched(s *Link, name string, p path) {
 	for _, e := range w.entries {
-		object, _ := world.Object.Request(e.Question)
-		file, _ := world.File.Request(e.Question)
+		object, _ := tape.Object.Request(e.Question)
+		file, _ := tape.File.Request(e.Question)
 		switch {
-		case e.Kind == world.KindObject && object.Namespace+"/"+object.Name == name:
-			var a world.ObjectAns
+		case e.Kind == tape.KindObject && object.Namespace+"/"+object.Name == name:
+			var a tape.ObjectAns
 			_ = json.Unmarshal(e.Answer.Value, &a)
 			s.Note = "ConfigMap " + name + prefixed(", resource version ", a.ResourceVersion)
-			s.setAnswer(e, world.Pointer(p...))
-		case e.Kind == world.KindFile && file.Path == name:
+			s.setAnswer(e, tape.Pointer(p...))
+		case e.Kind == tape.KindFile && file.Path == name:
 			s.Note = "file " + name + " of the node"
 			s.setAnswer(e, "/text")
 		}
@@ -284,11 +284,11 @@ func (w *walker) addRead(x *hclsyntax.FunctionCallExpr, c eval.Scope, depth int)
 		name = textOf(v)
 	}
 
-	q := world.File.Question(world.FileReq{Path: name})
+	q := tape.File.Question(tape.FileReq{Path: name})
 	pointer := ""
 	switch x.Name {
 	case "credential":
-		q = world.Credential.Question(world.CredentialReq{Name: name})
+		q = tape.Credential.Question(tape.CredentialReq{Name: name})
 	case "file":
 		pointer = "/text"
 	}

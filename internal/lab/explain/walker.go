@@ -22,8 +22,8 @@ const maxLinks = 240
 
 // walker collects the links of one explanation.
 type walker struct {
-	plan    *boot.Plan
-	entries []world.Entry // of the plan's tape
+	plan    *evaluate.Plan
+	entries []tape.Entry // of the plan's tape
 	e       *eval.Eval
 	links   []Link
 	shown   map[string]bool // keys of isFirst
@@ -31,7 +31,7 @@ type walker struct {
 }
 
 // newWalker returns a walker over a plan and what e recorded. It evaluates nothing.
-func newWalker(p *boot.Plan, e *eval.Eval) *walker {
+func newWalker(p *evaluate.Plan, e *eval.Eval) *walker {
 	w := &walker{
 		plan:  p,
 		e:     e.Recorded(),
@@ -169,7 +169,7 @@ func (w *walker) listCopies(i *lang.Instance) []eval.Copy {
 
 // describeFailure returns how a stage failed; "" if it did not.
 func (w *walker) describeFailure(i *lang.Instance) string {
-	isFailed := slices.ContainsFunc(w.plan.Stages, func(s boot.StageReport) bool {
+	isFailed := slices.ContainsFunc(w.plan.Stages, func(s evaluate.StageReport) bool {
 		return s.Address == i.Addr() && s.State == "failed"
 	})
 	if !isFailed {

@@ -80,7 +80,7 @@ func FailedToRead(source string, err error) Effect {
 }
 
 // finish sorts changes, replaces the machine's own values, and adds the reports of a plan.
-func (e *Effect) finish(p *boot.Plan, own names) {
+func (e *Effect) finish(p *evaluate.Plan, own names) {
 	for _, a := range p.Assumed {
 		e.Assumed = append(e.Assumed, Assumed{
 			Kind: a.Kind,

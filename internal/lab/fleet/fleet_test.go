@@ -291,7 +291,7 @@ func TestNewMessages(t *testing.T) {
 	}
 	about := func(item string) origin.Extra { return origin.Extra{Code: fault.KubeletFlag, Item: item} }
 	note := origin.Extra{Code: fault.NullFact, Note: true}
-	old := &boot.Plan{Diagnostics: hcl.Diagnostics{
+	old := &evaluate.Plan{Diagnostics: hcl.Diagnostics{
 		at(1, hcl.DiagWarning, "flag a is 1", about("flag/a")),
 		at(1, hcl.DiagError, "flag b", about("flag/b")),
 		at(1, hcl.DiagWarning, "No label a", note),
@@ -299,7 +299,7 @@ func TestNewMessages(t *testing.T) {
 		at(3, hcl.DiagWarning, "Not read", note),
 		at(4, hcl.DiagWarning, "Failed", coded(fault.NullFact)),
 	}}
-	planned := &boot.Plan{Diagnostics: hcl.Diagnostics{
+	planned := &evaluate.Plan{Diagnostics: hcl.Diagnostics{
 		at(5, hcl.DiagWarning, "flag a is 2", about("flag/a")),
 		at(5, hcl.DiagError, "flag b", about("flag/b")),
 		at(5, hcl.DiagWarning, "flag c", about("flag/c")),
@@ -313,7 +313,7 @@ func TestNewMessages(t *testing.T) {
 		at(9, hcl.DiagWarning, "Failed", coded(fault.Evaluation)),
 	}}
 	var got []string
-	for _, m := range NewEffect("", old, planned, &world.Recording{}).Messages {
+	for _, m := range NewEffect("", old, planned, &tape.Recording{}).Messages {
 		got = append(got, m.Code+" "+m.Summary)
 	}
 	want := []string{

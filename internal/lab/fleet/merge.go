@@ -19,7 +19,7 @@ type Shard struct {
 const MaxPart = 64 << 20
 
 // partBounds are those of a partial result: a group lists its machines, and each machine may have its own group.
-var partBounds = world.Bounds{Members: 250_000, Elements: 1_000_000, Depth: 64}
+var partBounds = tape.Bounds{Members: 250_000, Elements: 1_000_000, Depth: 64}
 
 // Decode reads a partial result of at most MaxPart bytes.
 func Decode(text []byte) (*FleetEffect, error) {
@@ -31,7 +31,7 @@ func Decode(text []byte) (*FleetEffect, error) {
 		return nil, fault.RecordingInvalid.Errorf("%s", err)
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fault.RecordingInvalid.Errorf("this is not a partial result of --shard: %s", world.ExplainJSON(err))
+		return nil, fault.RecordingInvalid.Errorf("this is not a partial result of --shard: %s", tape.ExplainJSON(err))
 	}
 	switch {
 	case head.Kind != "fleet":

@@ -17,7 +17,7 @@ type ownValue struct {
 }
 
 // newNames returns the own values of the machine of a recording, and the node name of its plan.
-func newNames(p *boot.Plan, r *world.Recording) names {
+func newNames(p *evaluate.Plan, r *tape.Recording) names {
 	values := r.Identities(p.Facts)
 	if name := p.NodeName(); name != "" {
 		values[name] = "node name"

@@ -15,7 +15,7 @@ import (
 
 // NewEffect returns the changes of a plan on the disk of the machine of a recording or, where old is not nil, relative
 // to that plan of an older site over the same recording: then the disk does not count.
-func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effect {
+func NewEffect(source string, old, planned *evaluate.Plan, r *tape.Recording) Effect {
 	own := newNames(planned, r)
 	e := Effect{Member: Member{Source: source, Node: planned.NodeName()}}
 	messages := planned.Diagnostics
@@ -56,7 +56,7 @@ func NewEffect(source string, old, planned *boot.Plan, r *world.Recording) Effec
 }
 
 // listUnknownHolds returns the names of a plan's holds of which it is not known whether they are true.
-func listUnknownHolds(p *boot.Plan) (names []string) {
+func listUnknownHolds(p *evaluate.Plan) (names []string) {
 	if p == nil || p.Node.Activation == nil {
 		return nil
 	}
@@ -70,8 +70,8 @@ func listUnknownHolds(p *boot.Plan) (names []string) {
 }
 
 // notifiesKubelet reports whether a plan has the file of a change, for which the kubelet is restarted.
-func notifiesKubelet(p *boot.Plan, c compare.NodeChange) bool {
-	return slices.ContainsFunc(p.Changes, func(f boot.FileChange) bool {
+func notifiesKubelet(p *evaluate.Plan, c compare.NodeChange) bool {
+	return slices.ContainsFunc(p.Changes, func(f evaluate.FileChange) bool {
 		return c.Kind == "file" && f.File.Path == c.Name && slices.Contains(f.Notifies, p.Restart.Unit)
 	})
 }
@@ -131,7 +131,7 @@ func findAdded(before, after hcl.Diagnostics, was, is names) hcl.Diagnostics {
 }
 
 // isWaiting reports whether a changed label or taint takes effect only when a node that has joined registers again.
-func isWaiting(p *boot.Plan, changes []compare.NodeChange) bool {
+func isWaiting(p *evaluate.Plan, changes []compare.NodeChange) bool {
 	if !p.Kubelet.Joined {
 		return false
 	}

@@ -82,9 +82,9 @@ type UpgradedPlace struct {
 // UpgradedMachine is a machine with its plans.
 type UpgradedMachine struct {
 	Source    string
-	Planned   *boot.Plan
-	Newer     []*boot.Plan // with newer kubelets, up to that of the last version; of that version Planned itself
-	Recording *world.Recording
+	Planned   *evaluate.Plan
+	Newer     []*evaluate.Plan // with newer kubelets, up to that of the last version; of that version Planned itself
+	Recording *tape.Recording
 	Err       error // why there is no plan
 }
 
@@ -223,8 +223,8 @@ func extra(d *hcl.Diagnostic) origin.Extra {
 // upgradeStep is the upgrade of one machine from one minor version to another.
 type upgradeStep struct {
 	from, to     int
-	old, planned *boot.Plan
-	recording    *world.Recording
+	old, planned *evaluate.Plan
+	recording    *tape.Recording
 	own          names
 }
 
@@ -322,7 +322,7 @@ func (s upgradeStep) listLines(r Upgraded) (lines []string) {
 	sign := "- "
 	if name, isFlag := strings.CutPrefix(r.Item, "flag/"); isFlag {
 		name, member, isMember := strings.Cut(name, "/")
-		set, isSet := node.FindFlag(s.old.Node.Flags, name)
+		set, isSet := desired.FindFlag(s.old.Node.Flags, name)
 		members := []string{set.Value}
 		if isMember { // of a flag that is a map, as one of the feature gates
 			members = strings.Split(set.Value, ",")
@@ -355,7 +355,7 @@ func (s upgradeStep) listLines(r Upgraded) (lines []string) {
 // isPrivate reports whether not every user may read a file from which the plan is made.
 func (s upgradeStep) isPrivate(file string) bool {
 	ctx := s.old.Eval.AskContext()
-	a, _, _ := world.Original.Ask(ctx, s.recording.Source(), world.OriginalReq{Path: file}) // no answer: it is not
+	a, _, _ := tape.Original.Ask(ctx, s.recording.Source(), tape.OriginalReq{Path: file}) // no answer: it is not
 
 	return a.Private
 }
@@ -399,7 +399,7 @@ func (u *Upgrade) compareNodes(s upgradeStep) (rows []Upgraded) {
 
 // listOwn returns what the kubelet of a plan does by itself: what it leaves to pods, the features that it declares, and
 // what it takes for some fields that are not set and for some feature gates.
-func listOwn(p *boot.Plan, minor int, changed [2][]string) compare.Items {
+func listOwn(p *evaluate.Plan, minor int, changed [2][]string) compare.Items {
 	out := compare.Items{}
 	if r := p.Node.Reserved; r != nil {
 		for name, amount := range r.Allocatable {
@@ -425,7 +425,7 @@ func listOwn(p *boot.Plan, minor int, changed [2][]string) compare.Items {
 }
 
 // placeOfConfig returns where the site declares the kubelet's configuration; "" if it does not.
-func placeOfConfig(p *boot.Plan) string {
+func placeOfConfig(p *evaluate.Plan) string {
 	f, _ := p.Node.FindPurpose("kubelet-config")
 
 	return placeAt(origin.DecidingRange(f.Origins))

@@ -42,7 +42,7 @@ type Plans struct {
 // nothing. show gets the plan of one node, and with o.Each the plan of each recording in their order; an error of show
 // ends the command. A failure over one node is the error, a failure over one recording of a folder is in the report,
 // and in its Planned.
-func Plan(ctx context.Context, e *app.Env, o PlanOptions, show func(planning.Planned) error) (Plans, error) {
+func Plan(ctx context.Context, e *machine.Env, o PlanOptions, show func(planning.Planned) error) (Plans, error) {
 	sources, err := lab.ListMachines(o.Request)
 	if err != nil {
 		return Plans{}, err
@@ -68,7 +68,7 @@ func Plan(ctx context.Context, e *app.Env, o PlanOptions, show func(planning.Pla
 }
 
 // Merge merges the partial results of `plan --shard` into one report.
-func Merge(e *app.Env, paths []string) (*fleet.FleetEffect, error) {
+func Merge(e *machine.Env, paths []string) (*fleet.FleetEffect, error) {
 	var parts []*fleet.FleetEffect
 	for _, path := range paths {
 		text, err := userfile.ReadInput(path, fleet.MaxPart)

@@ -27,16 +27,16 @@ import (
 
 // fleetPlanner plans many machines with the same options. It is safe for concurrent use.
 type fleetPlanner struct {
-	env     *app.Env
+	env     *machine.Env
 	planned *lab.Given
 	against []*lab.Given // none: the disks
 	each    bool         // see PlanOptions
-	advises bool         // see boot.RunInput
+	advises bool         // see evaluate.RunInput
 }
 
 // planFleet plans each recording, or the node of o.Request if there is none, and groups them by effect.
 func planFleet(
-	ctx context.Context, e *app.Env,
+	ctx context.Context, e *machine.Env,
 	o PlanOptions,
 	sources []string,
 	show func(planning.Planned) error,
@@ -97,7 +97,7 @@ func planFleet(
 	return plans, err
 }
 
-func newFleetPlanner(ctx context.Context, e *app.Env, o PlanOptions) (*fleetPlanner, error) {
+func newFleetPlanner(ctx context.Context, e *machine.Env, o PlanOptions) (*fleetPlanner, error) {
 	given, err := lab.Read(e, o.Request)
 	if err != nil {
 		return nil, err
@@ -197,10 +197,10 @@ func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned plan
 
 // machinePlans are the plans of a machine.
 type machinePlans struct {
-	planned   *boot.Plan
-	old       []*boot.Plan // of each older site; nil in place of the only one: there is none
+	planned   *evaluate.Plan
+	old       []*evaluate.Plan // of each older site; nil in place of the only one: there is none
 	view      printer.View
-	recording *world.Recording // of this node, the answers of the plan
+	recording *tape.Recording // of this node, the answers of the plan
 }
 
 // withPlans plans one recording, or the node of the options where source is "", and calls a function while it is open.
@@ -228,10 +228,10 @@ func (p *fleetPlanner) withPlans(ctx context.Context, source string, use func(ma
 		m.old = append(m.old, old.PlanUnless(ctx))
 	}
 	if m.old == nil {
-		m.old = []*boot.Plan{nil}
+		m.old = []*evaluate.Plan{nil}
 	}
 	if m.recording == nil {
-		m.recording = &world.Recording{}
+		m.recording = &tape.Recording{}
 		if m.planned.Tape != nil {
 			m.recording.Entries = m.planned.Tape.Entries()
 		}
@@ -304,7 +304,7 @@ func selectShard(sources []string, shard *fleet.Shard) (out []string) {
 // loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are
 // those of the command: nothing can be compared with it.
 func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
-	w := lab.Request{Where: app.Where{Config: []string{against}, Files: lang.OS(), IsPast: true}}
+	w := lab.Request{Where: machine.Where{Config: []string{against}, Files: lang.OS(), IsPast: true}}
 	if isMissing(against) {
 		w.Config = strings.Split(against, ",")
 	}

@@ -23,7 +23,7 @@ type UpgradeOptions struct {
 
 // Upgrade plans the site over the node of o or, where o.From is a folder, over each recording in it, with the kubelet
 // in place and with each newer minor version up to o.To, and reports what the newer ones do differently.
-func Upgrade(ctx context.Context, e *app.Env, o UpgradeOptions) (*fleet.Upgrade, error) {
+func Upgrade(ctx context.Context, e *machine.Env, o UpgradeOptions) (*fleet.Upgrade, error) {
 	if len(o.Binaries) > 0 {
 		o.KubeletVersion = "" // each node has its own, and these are newer
 	}
@@ -119,7 +119,7 @@ func (p *fleetPlanner) upgrade(ctx context.Context, source string, to int) fleet
 			planning.AddUnitFlags(newer, w, site, versions[i])
 		}
 		if from == to {
-			out.Newer = []*boot.Plan{m.planned}
+			out.Newer = []*evaluate.Plan{m.planned}
 		}
 	})
 

@@ -28,7 +28,7 @@ import (
 
 // OpenedImage is the root folder of an image with everything that was found in it.
 type OpenedImage struct {
-	env     *app.Env
+	env     *machine.Env
 	where   lab.Request
 	in      doctor.ImageInput
 	loaded  hcl.Diagnostics // of the site
@@ -40,7 +40,7 @@ type OpenedImage struct {
 }
 
 // OpenImage examines the image below w.Root; "" is this machine's own root. It writes nothing.
-func OpenImage(ctx context.Context, e *app.Env, w lab.Request) (*OpenedImage, error) {
+func OpenImage(ctx context.Context, e *machine.Env, w lab.Request) (*OpenedImage, error) {
 	i := &OpenedImage{env: e, where: w}
 	site, err := sites.Read(e, sites.ValidateOptions{Request: w})
 	if err != nil {
@@ -72,7 +72,7 @@ func OpenImage(ctx context.Context, e *app.Env, w lab.Request) (*OpenedImage, er
 	i.in.Kernels = probe.ReadKernels(i.in.Root, false)
 	i.look()
 
-	return i, app.CheckStopped(ctx)
+	return i, machine.CheckStopped(ctx)
 }
 
 // look looks for leftovers again, and updates the results.

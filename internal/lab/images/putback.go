@@ -80,10 +80,10 @@ func newWritten(file string, action image.Action) image.Leftover {
 // describeAside returns that it is not known which files prelet wrote, until a person removes the state that could not
 // be trusted: this says that they are as the image should have them.
 func (i *OpenedImage) describeAside(a *generation.Aside) image.Leftover {
-	l := newWritten(app.StateFolder, image.ByHand)
-	copied := app.StateFolder
+	l := newWritten(machine.StateFolder, image.ByHand)
+	copied := machine.StateFolder
 	if a.Path != "" {
-		copied = path.Join(app.StateFolder, path.Base(a.Path))
+		copied = path.Join(machine.StateFolder, path.Base(a.Path))
 	}
 	l.Why = "which files prelet wrote before is not known, because the state folder cannot be trusted: " + a.Why
 	l.Do = "when the files that prelet wrote are as the image should have them: rm -r " + i.in.Root.Word(copied)
@@ -154,7 +154,7 @@ func (i *OpenedImage) putBack(ctx context.Context) (done []image.Leftover, err e
 
 // withStore calls f with the generations of the image, under their lock.
 func (i *OpenedImage) withStore(ctx context.Context, f func(*generation.Store) error) error {
-	ctx, cancel := context.WithTimeout(ctx, app.LockTimeout)
+	ctx, cancel := context.WithTimeout(ctx, machine.LockTimeout)
 	defer cancel()
 	store, err := generation.Open(ctx, i.storeOptions())
 	if err != nil {

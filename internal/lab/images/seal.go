@@ -86,7 +86,7 @@ func (i *OpenedImage) end(s *Statement, refused string) Sealed {
 // Seal checks the image below o.Root ("" is this machine's own root), removes what belongs to the machine on which it
 // was built, and writes the statement. Without o.Yes it writes nothing. Findings are in the result; an error is about
 // the options or a write.
-func Seal(ctx context.Context, e *app.Env, o SealOptions) (Sealed, error) {
+func Seal(ctx context.Context, e *machine.Env, o SealOptions) (Sealed, error) {
 	if err := o.Check(); err != nil {
 		return Sealed{}, err
 	}
@@ -163,7 +163,7 @@ func (i *OpenedImage) countProblems() (n int) {
 }
 
 // checkRunning refuses to remove the identity of a running node. isAsked: the user named the running root.
-func (i *OpenedImage) checkRunning(ctx context.Context, h *app.Host, isAsked bool) error {
+func (i *OpenedImage) checkRunning(ctx context.Context, h *machine.Host, isAsked bool) error {
 	id := joined.Reader{Root: i.in.Root, Now: time.Now}.Identity()
 	if isJoined, _ := id.Joined(); isJoined && !isAsked {
 		return fault.Usage.Errorf("this machine is the running node %s, and --yes would remove its identity. "+
@@ -418,7 +418,7 @@ func (s *Statement) isSame(other *Statement) bool {
 const maxEpoch = 253402300799
 
 // BuildTime returns the time of a build: $SOURCE_DATE_EPOCH in seconds, or now if that is not set.
-func BuildTime(e *app.Env) (time.Time, error) {
+func BuildTime(e *machine.Env) (time.Time, error) {
 	text := e.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
 		return time.Now().UTC().Truncate(time.Second), nil

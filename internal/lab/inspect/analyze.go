@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ type Analysis struct {
 
 // Analyze reads the report of the last run of this boot, or of the last one of a node below a root, whose boot is not
 // known.
-func Analyze(ctx context.Context, e *app.Env, root string) (Analysis, error) {
+func Analyze(ctx context.Context, e *machine.Env, root string) (Analysis, error) {
 	h, err := e.HostOf(root, false)
 	if err != nil {
 		return Analysis{}, err

@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"context"
@@ -38,7 +38,7 @@ const journalName = "journal.export"
 // Bundle collects the parts of a report of a bug: a recording, the files of the last run, and the journal of this boot.
 // It contains no secrets: each text passes the redactor, which knows those that the recording has read. It returns what
 // could not be added, with the reason.
-func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string, err error) {
+func Bundle(ctx context.Context, e *machine.Env, o BundleOptions) (missing []string, err error) {
 	if o.File != "-" && !bundle.IsNamed(o.File) {
 		return nil, fault.Usage.Errorf("%s: a bundle's name ends in .tar.gz; - is standard output", o.File)
 	}
@@ -81,7 +81,7 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 	parts.Add("missing.txt", strings.Join(append(parts.Missing, ""), "\n"), nil)
 
 	err = userfile.WritePage(o.File, o.Stdout, parts.Encode)
-	if app.CheckStopped(ctx) != nil && err == nil {
+	if machine.CheckStopped(ctx) != nil && err == nil {
 		err = fault.Interrupted.Errorf("stopped by a signal: %s has what was read until then", o.File)
 	}
 
@@ -89,7 +89,7 @@ func Bundle(ctx context.Context, e *app.Env, o BundleOptions) (missing []string,
 }
 
 // readJournal returns the journal of prelet and the kubelet in this boot, in the export format.
-func readJournal(ctx context.Context, h *app.Host) (string, error) {
+func readJournal(ctx context.Context, h *machine.Host) (string, error) {
 	if !h.Systemd {
 		return "", errors.New("this is not a booted node")
 	}
@@ -98,7 +98,7 @@ func readJournal(ctx context.Context, h *app.Host) (string, error) {
 }
 
 // addRecording adds a recording, which asks the cluster. It returns an error in how the command was used.
-func addRecording(ctx context.Context, parts *bundle.Bundle, e *app.Env, w lab.Request) error {
+func addRecording(ctx context.Context, parts *bundle.Bundle, e *machine.Env, w lab.Request) error {
 	e.Say(fmt.Sprintf("collecting: the cluster may take %s", clusterTime))
 	toRecord, cancel := context.WithTimeout(ctx, clusterTime)
 	defer cancel()
@@ -107,7 +107,7 @@ func addRecording(ctx context.Context, parts *bundle.Bundle, e *app.Env, w lab.R
 
 	refused := (*lab.Explained)(nil)
 	switch {
-	case app.CheckStopped(ctx) != nil:
+	case machine.CheckStopped(ctx) != nil:
 		err = errors.New("stopped by a signal before it was complete")
 	case fault.CodeOf(err) == fault.Usage:
 		return err

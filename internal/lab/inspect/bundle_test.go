@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"path/filepath"
@@ -25,7 +25,7 @@ func TestStatusOfForeignBundle(t *testing.T) {
 		if err := userfile.WritePage(path, nil, parts.Encode); err != nil {
 			t.Fatal(err)
 		}
-		got, err := analyzeFrom(t.Context(), (&app.Env{}), lab.Request{From: path})
+		got, err := analyzeFrom(t.Context(), (&machine.Env{}), lab.Request{From: path})
 		if want := path + ": " + c.want; err != nil || !strings.HasPrefix(got.Problem, want) {
 			t.Errorf("%s: got %q, %v; want %q and no error", name, got.Problem, err, want)
 		}

@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"cmp"
@@ -38,7 +38,7 @@ type Examined struct {
 
 // Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's
 // binary; it writes nothing else. Below a root it checks an image that does not run, and writes nothing.
-func Doctor(ctx context.Context, e *app.Env, w lab.Request) (Examined, error) {
+func Doctor(ctx context.Context, e *machine.Env, w lab.Request) (Examined, error) {
 	if err := w.Check(); err != nil {
 		return Examined{}, err
 	}
@@ -87,8 +87,8 @@ func Doctor(ctx context.Context, e *app.Env, w lab.Request) (Examined, error) {
 		if v != nil && in.Kubelet.Version == "" {
 			in.Kubelet.Version = *v
 		}
-		o := boot.CheckOptions{Kubelet: in.Kubelet.Version}
-		in.Loaded = append(in.Loaded, boot.Check(n.Site, boot.SampleMachines(), o)...)
+		o := evaluate.CheckOptions{Kubelet: in.Kubelet.Version}
+		in.Loaded = append(in.Loaded, evaluate.Check(n.Site, evaluate.SampleMachines(), o)...)
 	}
 	if h.Systemd {
 		in.Version = h.Units.Version(ctx)
@@ -101,7 +101,7 @@ func Doctor(ctx context.Context, e *app.Env, w lab.Request) (Examined, error) {
 		in.Files = n.Store.Checks(listChanges(root, in.Plan))
 	}
 	in.Kept = readKept(n.Store, h)
-	if err := app.CheckStopped(ctx); err != nil {
+	if err := machine.CheckStopped(ctx); err != nil {
 		return Examined{}, err
 	}
 
@@ -110,7 +110,7 @@ func Doctor(ctx context.Context, e *app.Env, w lab.Request) (Examined, error) {
 }
 
 // askKubelet runs the kubelet's binary, which its unit starts with a command, and, as root, stores its output.
-func askKubelet(ctx context.Context, h *app.Host, command []string) kubeletbin.Examined {
+func askKubelet(ctx context.Context, h *machine.Host, command []string) kubeletbin.Examined {
 	cache := filepath.Join(h.StateDir(), kubeletbin.CacheFile)
 	found := kubeletbin.Examine(ctx, h.Root, cache, command)
 	st, err := nodefile.Stat(h.StateDir())
@@ -122,7 +122,7 @@ func askKubelet(ctx context.Context, h *app.Host, command []string) kubeletbin.E
 }
 
 // checkUnit returns the kubelet's unit.
-func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) doctor.NeededUnit {
+func checkUnit(ctx context.Context, h *machine.Host, p *evaluate.Plan) doctor.NeededUnit {
 	var name string
 	if p != nil {
 		name = p.Restart.Unit
@@ -139,14 +139,14 @@ func checkUnit(ctx context.Context, h *app.Host, p *boot.Plan) doctor.NeededUnit
 }
 
 // listChanges returns what a run changes, as far as the plan knows it.
-func listChanges(root nodefile.Root, p *boot.Plan) (out []generation.Entry) {
+func listChanges(root nodefile.Root, p *evaluate.Plan) (out []generation.Entry) {
 	if p == nil {
 		return nil
 	}
 
-	kinds := map[node.FileKind]generation.Kind{
-		node.Regular:   generation.File,
-		node.Directory: generation.Dir,
+	kinds := map[desired.FileKind]generation.Kind{
+		desired.Regular:   generation.File,
+		desired.Directory: generation.Dir,
 	}
 	for _, c := range p.Changes {
 		f := c.Planned()
@@ -170,7 +170,7 @@ func listChanges(root nodefile.Root, p *boot.Plan) (out []generation.Entry) {
 }
 
 // checkCredentials checks the credentials that a plan names. p may be nil.
-func checkCredentials(p *boot.Plan, given func(string) error) (out []doctor.Secret) {
+func checkCredentials(p *evaluate.Plan, given func(string) error) (out []doctor.Secret) {
 	if p == nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func checkCredentials(p *boot.Plan, given func(string) error) (out []doctor.Secr
 }
 
 // readKept returns the state that earlier runs have left. The store is nil where it could not be opened.
-func readKept(store *generation.Store, h *app.Host) doctor.Kept {
+func readKept(store *generation.Store, h *machine.Host) doctor.Kept {
 	if store == nil {
 		opened, err := generation.OpenReadOnly(h.StoreOptions())
 		if err != nil {

@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"os"
@@ -16,16 +16,16 @@ import (
 // TestListChanges checks that the kind of what is on the disk is the observed one, also of what is removed.
 func TestListChanges(t *testing.T) {
 	for name, c := range map[string]struct {
-		planned node.FileKind
-		old     world.TargetAns
+		planned desired.FileKind
+		old     tape.TargetAns
 		want    generation.Kind
 	}{
-		"nothing":          {node.Regular, world.TargetAns{}, ""},
-		"a changed file":   {node.Regular, world.TargetAns{Exists: true}, generation.File},
-		"a removed file":   {node.Missing, world.TargetAns{Exists: true}, generation.File},
-		"a removed folder": {node.Missing, world.TargetAns{Exists: true, Dir: true}, generation.Dir},
+		"nothing":          {desired.Regular, tape.TargetAns{}, ""},
+		"a changed file":   {desired.Regular, tape.TargetAns{Exists: true}, generation.File},
+		"a removed file":   {desired.Missing, tape.TargetAns{Exists: true}, generation.File},
+		"a removed folder": {desired.Missing, tape.TargetAns{Exists: true, Dir: true}, generation.Dir},
 	} {
-		p := &boot.Plan{Changes: []boot.FileChange{{File: node.File{Path: "/a", Kind: c.planned}, Old: c.old}}}
+		p := &evaluate.Plan{Changes: []evaluate.FileChange{{File: desired.File{Path: "/a", Kind: c.planned}, Old: c.old}}}
 		if got := listChanges("", p)[0].Old.Kind; got != c.want {
 			t.Errorf("%s: got kind %q, want %q", name, got, c.want)
 		}
@@ -43,7 +43,7 @@ func TestUnitOfABrokenSite(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(site, "site.hcl"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h := &app.Host{Root: root, RunDir: filepath.Join(root, "run"), Clock: systemd.Clock{}}
+	h := &machine.Host{Root: root, RunDir: filepath.Join(root, "run"), Clock: systemd.Clock{}}
 	if u := checkUnit(t.Context(), h, nil); u.Name != "k3s-agent.service" {
 		t.Errorf("got %s; want the unit of the site", u.Name)
 	}

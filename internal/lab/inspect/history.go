@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // ReadHistory lists the generations of this node, or of those below a root.
-func ReadHistory(ctx context.Context, e *app.Env, root string) (History, error) {
+func ReadHistory(ctx context.Context, e *machine.Env, root string) (History, error) {
 	past := History{FormatVersion: 1, Generations: []HistoryEntry{}}
 	store, err := openHistory(ctx, e, root)
 	if err != nil {
@@ -41,7 +41,7 @@ func ReadHistory(ctx context.Context, e *app.Env, root string) (History, error) 
 }
 
 // Generation returns one generation of this node, or of those below a root.
-func Generation(ctx context.Context, e *app.Env, root string, n int) (HistoryEntry, error) {
+func Generation(ctx context.Context, e *machine.Env, root string, n int) (HistoryEntry, error) {
 	store, err := openHistory(ctx, e, root)
 	if err != nil {
 		return HistoryEntry{}, err
@@ -118,7 +118,7 @@ func newHistoryEntry(g generation.Info) HistoryEntry {
 
 // addVerdict adds that the generation in place was judged bad in this boot. Where it stays, it is judged again, so that
 // only the report has the verdict.
-func (c *HistoryEntry) addVerdict(e *app.Env, root string) {
+func (c *HistoryEntry) addVerdict(e *machine.Env, root string) {
 	h, err := e.HostOf(root, false)
 	if err != nil {
 		return

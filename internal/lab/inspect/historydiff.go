@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ const InPlace = 0
 // InPlace. A part that a generation does not have, or that cannot be read while another process changes the store, is
 // named, and the others are compared. A damaged store has no generation.
 func HistoryDiff(
-	ctx context.Context, e *app.Env,
+	ctx context.Context, e *machine.Env,
 	root string,
 	from, to int,
 ) (compare.Difference, error) {
@@ -71,7 +71,7 @@ func findGeneration(all []generation.Info, number int) (int, error) {
 }
 
 // openHistory opens the generations of this node, or of those below a root, for reading. The caller closes the store.
-func openHistory(ctx context.Context, e *app.Env, root string) (*generation.Store, error) {
+func openHistory(ctx context.Context, e *machine.Env, root string) (*generation.Store, error) {
 	h, err := e.HostOf(root, false)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func openHistory(ctx context.Context, e *app.Env, root string) (*generation.Stor
 
 // historyReader reads generations for a comparison.
 type historyReader struct {
-	env    *app.Env
+	env    *machine.Env
 	store  *generation.Store
 	all    []generation.Info
 	places []int    // of the compared generations in all
@@ -136,7 +136,7 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		}
 	}
 	if g.Restores != 0 {
-		plan, err := node.ReadStoredPlan(r.store, g.Gen)
+		plan, err := desired.ReadStoredPlan(r.store, g.Gen)
 		if err == nil {
 			out.Items = compare.ItemsOf(plan.Node)
 			for _, f := range plan.Node.Flags {
@@ -145,7 +145,7 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 		} else {
 			report("its plan cannot be read: %s", err)
 		}
-		if out.Recording, err = world.ReadKept(r.store, g.Gen); err != nil {
+		if out.Recording, err = tape.ReadKept(r.store, g.Gen); err != nil {
 			why := strings.TrimSuffix(err.Error(), ".")
 			report("its recording cannot be read, so the causes are not known: %s", why)
 		} else {
@@ -158,8 +158,8 @@ func (r *historyReader) read(ctx context.Context, place int) compare.Generation 
 
 // listOverwritten returns how somebody had changed the files that the generations behind one place, up to a later one,
 // wrote over.
-func (r *historyReader) listOverwritten(from, to int) map[string]boot.FileChange {
-	out := map[string]boot.FileChange{}
+func (r *historyReader) listOverwritten(from, to int) map[string]evaluate.FileChange {
+	out := map[string]evaluate.FileChange{}
 	for place := from + 1; place <= to; place++ {
 		for _, e := range r.all[place].Entries {
 			if !e.Drift || !e.HasChange() {
@@ -167,7 +167,7 @@ func (r *historyReader) listOverwritten(from, to int) map[string]boot.FileChange
 			}
 			_, made, _ := r.findState(place-1, e.Path)
 			drift := cmp.Or(made.DescribeDrift(e.Old), "somebody had changed it")
-			out[e.Path] = boot.FileChange{Drift: drift}
+			out[e.Path] = evaluate.FileChange{Drift: drift}
 		}
 	}
 
@@ -247,7 +247,7 @@ func (r *historyReader) findState(place int, path string) (s generation.FileStat
 }
 
 // replay plans a recording again; nil if its site is not valid for this version.
-func replay(ctx context.Context, e *app.Env, r *world.Recording) *boot.Plan {
+func replay(ctx context.Context, e *machine.Env, r *tape.Recording) *evaluate.Plan {
 	n := lab.OpenWorld(e, &lab.Given{}, r, nil)
 	if n.Found.HasErrors() {
 		return nil

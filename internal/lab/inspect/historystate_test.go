@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"testing"

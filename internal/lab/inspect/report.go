@@ -1,4 +1,4 @@
-package looking
+package inspect
 
 import (
 	"cmp"
@@ -36,7 +36,7 @@ type Reported struct {
 
 // Report plans the node of o or, where o.From is a folder, each recording in it, as Plan does. Of a node it reads the
 // report of the last run as well. It writes nothing.
-func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) {
+func Report(ctx context.Context, e *machine.Env, o ReportOptions) (Reported, error) {
 	var out Reported
 	options := fleets.PlanOptions{Request: o.Request, Explains: true}
 	if o.Against != "" {
@@ -77,7 +77,7 @@ func Report(ctx context.Context, e *app.Env, o ReportOptions) (Reported, error) 
 }
 
 // analyzeFrom analyzes the last run of the node of w. A recording has none, and a bundle that of its node.
-func analyzeFrom(ctx context.Context, e *app.Env, w lab.Request) (Analysis, error) {
+func analyzeFrom(ctx context.Context, e *machine.Env, w lab.Request) (Analysis, error) {
 	switch {
 	case w.From == "":
 		return Analyze(ctx, e, w.Root)

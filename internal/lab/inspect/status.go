@@ -1,6 +1,6 @@
-// Package looking reports about a node: its status, history, times, checks, and the bundle of all of them. It changes
+// Package inspect reports about a node: its status, history, times, checks, and the bundle of all of them. It changes
 // nothing that a boot depends on.
-package looking
+package inspect
 
 import (
 	"cmp"
@@ -77,7 +77,7 @@ const idleLooks = 25
 // Status returns the state of this node, or of the one below a root. With wait it returns when the run has ended and
 // its generation has a verdict, or when no unit is going to give one. early gets what is known without the generations,
 // if their folder does not answer at once; nil: nothing does.
-func Status(ctx context.Context, e *app.Env, root string, wait bool, early func(NodeStatus)) (NodeStatus, error) {
+func Status(ctx context.Context, e *machine.Env, root string, wait bool, early func(NodeStatus)) (NodeStatus, error) {
 	if root != "" && wait {
 		return NodeStatus{}, fault.Usage.Errorf("--wait excludes --root: only on the node itself a run can end")
 	}
@@ -101,7 +101,7 @@ func Status(ctx context.Context, e *app.Env, root string, wait bool, early func(
 	for idle := 0; ; {
 		out := readNodeStatus(ctx, h, early)
 		if h.IsBelow() && out.State == "" && out.Problem == "" {
-			out.Problem = filepath.Join(h.Root, app.RunDir) + " has no report: it is in memory, so a disk does not " +
+			out.Problem = filepath.Join(h.Root, machine.RunDir) + " has no report: it is in memory, so a disk does not " +
 				"have it; prelet history lists the generations"
 		}
 		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && !out.Unjudged && out.Interrupted == ""
@@ -151,7 +151,7 @@ func showEarly(s NodeStatus, early func(NodeStatus)) (stop func()) {
 }
 
 // readNodeStatus returns the state of the node: the report of the last run, the gate and the store.
-func readNodeStatus(ctx context.Context, h *app.Host, early func(NodeStatus)) NodeStatus {
+func readNodeStatus(ctx context.Context, h *machine.Host, early func(NodeStatus)) NodeStatus {
 	out := readReport(ctx, h)
 
 	gate, err := readGate(h, out)
@@ -180,14 +180,14 @@ func readNodeStatus(ctx context.Context, h *app.Host, early func(NodeStatus)) No
 	}
 
 	if out.Gate.Open && out.Verdict != "pending" {
-		out.Failing = booting.DescribeFailing(ctx, h, out.unit, cmp.Or(out.Healthy, out.Finished))
+		out.Failing = run.DescribeFailing(ctx, h, out.unit, cmp.Or(out.Healthy, out.Finished))
 	}
 	switch {
 	case out.Condition != Healthy && out.Condition != Degraded:
 	case out.Failing != "":
 		out.Condition = Failing
 	}
-	out.Unjudged = booting.OwesVerdict(h) && out.verifiedFault() == "" && !out.isOtherMachine()
+	out.Unjudged = run.OwesVerdict(h) && out.verifiedFault() == "" && !out.isOtherMachine()
 	out.StatusExit = out.Condition.exit()
 
 	return out
@@ -211,7 +211,7 @@ func (s *NodeStatus) addLost(hasReason bool) {
 }
 
 // readReport returns the report of the last run, or the reason why it cannot be read.
-func readReport(ctx context.Context, h *app.Host) NodeStatus {
+func readReport(ctx context.Context, h *machine.Host) NodeStatus {
 	var out NodeStatus
 
 	s, err := h.LoadReport()
@@ -248,19 +248,19 @@ func readReport(ctx context.Context, h *app.Host) NodeStatus {
 
 // describeBegun returns what prelet.service does, in a boot without a report; "" if it has not begun, or if systemd
 // does not answer.
-func describeBegun(ctx context.Context, h *app.Host) string {
-	u, err := h.Units.Look(ctx, app.BootUnit)
+func describeBegun(ctx context.Context, h *machine.Host) string {
+	u, err := h.Units.Look(ctx, machine.BootUnit)
 
 	switch {
 	case err != nil:
 		return ""
 	case u.MainPID != 0:
-		return fmt.Sprintf("process %d of %s has begun, and has not reported yet", u.MainPID, app.BootUnit)
+		return fmt.Sprintf("process %d of %s has begun, and has not reported yet", u.MainPID, machine.BootUnit)
 	case u.Started != 0:
 		const format = "%s has ended (%s, status %d) and could not report: journalctl -b -u %s"
-		return fmt.Sprintf(format, app.BootUnit, u.Result, u.Status, app.BootUnit)
+		return fmt.Sprintf(format, machine.BootUnit, u.Result, u.Status, machine.BootUnit)
 	case u.Job != 0:
-		return app.BootUnit + " waits for other units: systemctl list-jobs names them"
+		return machine.BootUnit + " waits for other units: systemctl list-jobs names them"
 	}
 
 	return ""
@@ -279,7 +279,7 @@ func (s NodeStatus) keepsGeneration() bool {
 }
 
 // readGate returns the state of the gate. A gate that is missing without a reason was removed.
-func readGate(h *app.Host, s NodeStatus) (Gate, error) {
+func readGate(h *machine.Host, s NodeStatus) (Gate, error) {
 	gen, open, err := h.Gate().State()
 	switch {
 	case err != nil:
@@ -300,7 +300,7 @@ func readGate(h *app.Host, s NodeStatus) (Gate, error) {
 
 // isIdle reports whether a wait has nothing to wait for: the run has ended or its writer is gone, and no unit is
 // active.
-func isIdle(ctx context.Context, h *app.Host, s NodeStatus) bool {
+func isIdle(ctx context.Context, h *machine.Host, s NodeStatus) bool {
 	if s.State == report.Running && s.Interrupted == "" {
 		return false
 	}
@@ -315,10 +315,10 @@ func isIdle(ctx context.Context, h *app.Host, s NodeStatus) bool {
 }
 
 // haveUnitsEnded reports whether none of prelet's units runs or is about to run.
-func haveUnitsEnded(ctx context.Context, h *app.Host) bool {
-	for _, name := range []string{app.BootUnit, app.ApplyUnit, app.VerifyUnit} {
+func haveUnitsEnded(ctx context.Context, h *machine.Host) bool {
+	for _, name := range []string{machine.BootUnit, machine.ApplyUnit, machine.VerifyUnit} {
 		u, err := h.Units.Look(ctx, name)
-		isBootUp := name == app.BootUnit && u.Active == "active" // it stays active until the next boot
+		isBootUp := name == machine.BootUnit && u.Active == "active" // it stays active until the next boot
 		hasEnded := hasStopped(u) || u.Load == "not-found" || isBootUp
 		if err != nil || u.Job != 0 || !hasEnded {
 			return false
@@ -333,7 +333,7 @@ func hasStopped(u activation.Unit) bool {
 
 // readStore adds the stored status of the current generation, an interrupted commit and lost generations, as far as
 // this user may read them.
-func readStore(ctx context.Context, h *app.Host, out *NodeStatus) {
+func readStore(ctx context.Context, h *machine.Host, out *NodeStatus) {
 	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
 		out.unit = h.KubeletUnitOf(nil)
@@ -380,7 +380,7 @@ const lookTimeout = 3 * time.Second
 
 // lookAgain replaces what a request of the kubelet for a certificate waited for by what it is now: a person or a
 // program in the cluster approves the request, or denies it. The text stays while the cluster does not answer.
-func lookAgain(ctx context.Context, h *app.Host, store *generation.Store, out *NodeStatus) {
+func lookAgain(ctx context.Context, h *machine.Host, store *generation.Store, out *NodeStatus) {
 	i := slices.IndexFunc(out.Notes, func(r fault.Reason) bool { return r.Code == fault.ServingCertificate })
 	waits, texts := "", []*string{&out.Summary, &out.Why}
 	for i := range out.Status.Degraded {

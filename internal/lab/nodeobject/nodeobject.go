@@ -25,7 +25,7 @@ type Set struct {
 
 // Add returns the Node of a plan as an object of Kubernetes' API, v1. It fails without a complete plan, without what a
 // scheduler needs, and for a second node of one name. source is the recording, "" for this machine.
-func (s *Set) Add(p *boot.Plan, source string) (map[string]any, error) {
+func (s *Set) Add(p *evaluate.Plan, source string) (map[string]any, error) {
 	ofFile, _, _ := strings.Cut(path.Base(source), ".prelet")
 	name := cmp.Or(p.NodeName(), ofFile)
 	other, isTaken := s.sources[name]
@@ -73,7 +73,7 @@ func (s *Set) Assumed() (lines []string) {
 
 // maker makes one Node.
 type maker struct {
-	plan    *boot.Plan
+	plan    *evaluate.Plan
 	assumed []string
 }
 

@@ -23,20 +23,20 @@ import (
 )
 
 // planRecordings returns the plans of the recordings of a version, by file.
-func planRecordings(t *testing.T) map[string]*boot.Plan {
+func planRecordings(t *testing.T) map[string]*evaluate.Plan {
 	t.Helper()
 	files, err := filepath.Glob("../../../testdata/stability/0.1.0/*.prelet*")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("recordings: got %q, %v; want at least 10", files, err)
 	}
 
-	plans := map[string]*boot.Plan{}
+	plans := map[string]*evaluate.Plan{}
 	for _, file := range files {
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := world.Decode(f)
+		r, err := tape.Decode(f)
 		_ = f.Close()
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -45,7 +45,7 @@ func planRecordings(t *testing.T) map[string]*boot.Plan {
 		if diags.HasErrors() {
 			t.Fatalf("%s: %v", file, diags)
 		}
-		plans[file] = boot.Run(t.Context(), site, boot.RunInput{Source: r.Source()})
+		plans[file] = evaluate.Run(t.Context(), site, evaluate.RunInput{Source: r.Source()})
 	}
 
 	return plans
@@ -77,7 +77,7 @@ func TestNodes(t *testing.T) {
 			continue
 		}
 		got := decode(t, n)
-		isStartup := func(t node.Taint) bool { return t.IsStartup() }
+		isStartup := func(t desired.Taint) bool { return t.IsStartup() }
 		taints := slices.DeleteFunc(slices.Clone(p.Node.Taints), isStartup)
 		if len(got.Spec.Taints) != len(taints) || got.Name == "" || got.Labels["kubernetes.io/arch"] != "amd64" {
 			t.Errorf("%s: got %+v; want the name, the architecture and the taints %v", file, got, taints)
@@ -114,22 +114,22 @@ func TestNodes(t *testing.T) {
 func pointTo[T any](v T) *T { return &v }
 
 // newPlan returns a plan of a GPU node without a stage reserve.
-func newPlan() *boot.Plan {
-	return &boot.Plan{
+func newPlan() *evaluate.Plan {
+	return &evaluate.Plan{
 		Complete: true,
-		Facts: &world.Facts{
-			CPU:    world.CPU{Logical: pointTo(8), Arch: pointTo("arm64")},
-			Memory: world.Memory{TotalBytes: pointTo(int64(16 << 30)), HugePages: map[string]int{"2Mi": 512}},
-			Accelerators: []world.Accelerator{
+		Facts: &tape.Facts{
+			CPU:    tape.CPU{Logical: pointTo(8), Arch: pointTo("arm64")},
+			Memory: tape.Memory{TotalBytes: pointTo(int64(16 << 30)), HugePages: map[string]int{"2Mi": 512}},
+			Accelerators: []tape.Accelerator{
 				{Kind: "gpu", Vendor: pointTo("nvidia")},
 				{Kind: "gpu", Vendor: pointTo("nvidia")},
 				{Kind: "fpga", Vendor: pointTo("xilinx")},
 			},
 		},
-		Kubelet: world.KubeletAns{Version: pointTo("v1.37.1"), Disk: 100 << 30},
-		Node: node.Node{
-			Labels: []node.Label{{Key: "example.com/a", Value: "b"}},
-			Taints: []node.Taint{
+		Kubelet: tape.KubeletAns{Version: pointTo("v1.37.1"), Disk: 100 << 30},
+		Node: desired.Node{
+			Labels: []desired.Label{{Key: "example.com/a", Value: "b"}},
+			Taints: []desired.Taint{
 				{Taint: kubelet.Taint{Key: "example.com/stays", Effect: "NoSchedule"}},
 				{Taint: kubelet.Taint{Key: "example.com/leaves", Effect: "NoSchedule"}, Startup: true},
 			},
@@ -196,7 +196,7 @@ func TestNodeWithoutReserve(t *testing.T) {
 
 	p := newPlan()
 	p.Node.Effective["reservedSystemCPUs"] = "0-1"
-	p.Node.Flags = []node.Flag{{Name: kubelet.IgnoreEvictionFlag, Value: "true"}}
+	p.Node.Flags = []desired.Flag{{Name: kubelet.IgnoreEvictionFlag, Value: "true"}}
 	_, left = (&maker{plan: p}).resources()
 	if left["cpu"] != "6" || left["memory"] != "14Gi" {
 		t.Errorf("with two reserved CPUs and without eviction: got %v, want 6 CPUs and 14Gi", left)
@@ -209,7 +209,7 @@ func TestNoNode(t *testing.T) {
 	incomplete := newPlan()
 	incomplete.Complete = false
 	for _, c := range []struct {
-		plan         *boot.Plan
+		plan         *evaluate.Plan
 		source, want string
 	}{
 		{newPlan(), "", "the name of the node is not known"},

@@ -74,7 +74,7 @@ func formatAll(amounts map[string]resource.Quantity) map[string]string {
 }
 
 // subtractReserved subtracts what the configuration of the kubelet keeps from pods.
-func subtractReserved(n node.Node, name string, left resource.Quantity) resource.Quantity {
+func subtractReserved(n desired.Node, name string, left resource.Quantity) resource.Quantity {
 	list, _ := n.Effective["reservedSystemCPUs"].(string)
 	if cpus, err := kubelet.ParseCPUSet(list); name == cpu && err == nil && !cpus.IsEmpty() {
 		left.Sub(*resource.NewQuantity(int64(cpus.Size()), resource.DecimalSI)) // the amounts are ignored
@@ -93,10 +93,10 @@ func subtractReserved(n node.Node, name string, left resource.Quantity) resource
 }
 
 // findThreshold returns the threshold of hard eviction of a resource.
-func findThreshold(n node.Node, name string, capacity int64) (q resource.Quantity) {
+func findThreshold(n desired.Node, name string, capacity int64) (q resource.Quantity) {
 	signal := map[string]string{memory: "memory.available", storage: "nodefs.available"}[name]
 	text := kubelet.EvictionHardOf(n.Effective)[signal]
-	ignores, _ := node.FindFlag(n.Flags, kubelet.IgnoreEvictionFlag)
+	ignores, _ := desired.FindFlag(n.Flags, kubelet.IgnoreEvictionFlag)
 	if isIgnored, _ := strconv.ParseBool(ignores.Value); isIgnored || kubelet.IsThresholdOff(text) {
 		return q
 	}
@@ -131,7 +131,7 @@ func (m *maker) countDevices() map[string]int64 {
 }
 
 // nameResource returns the resource of the vendor's device plugin; "" if it is not known.
-func nameResource(a world.Accelerator) string {
+func nameResource(a tape.Accelerator) string {
 	vendor := orEmpty(a.Vendor)
 	names := map[string]string{
 		"gpu/nvidia": "nvidia.com/gpu",

@@ -13,7 +13,7 @@ import (
 // signal has come. It returns the code of a command that ended with those of do.
 func eachMachine(
 	ctx context.Context,
-	e *app.Env,
+	e *machine.Env,
 	w lab.Request,
 	begin func(source string),
 	do func(one lab.Request, source string) (fault.Code, error),
@@ -30,7 +30,7 @@ func eachMachine(
 	for done, source := range machines {
 		e.Count(done, len(machines))
 		begin(source)
-		if err := app.CheckStopped(ctx); err != nil {
+		if err := machine.CheckStopped(ctx); err != nil {
 			return lowest, err
 		}
 		code, err := do(w.On(source), source)

@@ -45,7 +45,7 @@ func TestEachMachine(t *testing.T) {
 				}
 				return "", nil
 			}
-			_, err := eachMachine(t.Context(), &app.Env{}, lab.Request{From: c.from}, begin, do)
+			_, err := eachMachine(t.Context(), &machine.Env{}, lab.Request{From: c.from}, begin, do)
 			if (err != nil) != c.err || !slices.Equal(begun, c.begun) || !slices.Equal(done, c.done) {
 				t.Errorf("begun %q, done %q, %v; want %q, %q, an error: %v", begun, done, err, c.begun, c.done, c.err)
 			}
@@ -60,7 +60,7 @@ func TestEachMachineStops(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
-	_, err := eachMachine(ctx, &app.Env{}, lab.Request{From: dir}, func(string) {}, func(lab.Request, string) (fault.Code, error) {
+	_, err := eachMachine(ctx, &machine.Env{}, lab.Request{From: dir}, func(string) {}, func(lab.Request, string) (fault.Code, error) {
 		done++
 		cancel()
 		return "", nil

@@ -15,13 +15,13 @@ func TestRootOfTheRunningSystem(t *testing.T) {
 	}
 	for _, root := range []string{"/", "/usr/..", link, link + "/"} {
 		for _, systemd := range []bool{true, false} {
-			a := &app.Env{On: &app.Host{Systemd: systemd}}
+			a := &machine.Env{On: &machine.Host{Systemd: systemd}}
 			if err := a.RefuseRunningRoot(root); (err != nil) != systemd {
 				t.Errorf("%s, systemd %v: %v", root, systemd, err)
 			}
 		}
 	}
-	if err := (&app.Env{On: &app.Host{Systemd: true}}).RefuseRunningRoot(t.TempDir()); err != nil {
+	if err := (&machine.Env{On: &machine.Host{Systemd: true}}).RefuseRunningRoot(t.TempDir()); err != nil {
 		t.Errorf("a folder of somebody's: %v", err)
 	}
 }

@@ -27,16 +27,16 @@ const expressionName = "EXPR"
 // again. In a folder of recordings, each expression looks at each, so that no more than one plan is in memory.
 type Session struct {
 	lab.Request
-	Env  *app.Env
+	Env  *machine.Env
 	node *lab.Node // open, with the answers so far in front of its source; nil: there is no plan
-	plan *boot.Plan
+	plan *evaluate.Plan
 }
 
 // Evaluated is the value of an expression over one node. Its plan has no Eval where the site is not valid.
 type Evaluated struct {
 	explain.Evaluation
 	Source string // the recording, where the command is over a folder of them; else ""
-	Plan   *boot.Plan
+	Plan   *evaluate.Plan
 	Err    error // why the value is missing: the recording is unreadable, or the expression has an error; else nil
 }
 
@@ -105,7 +105,7 @@ func (s *Session) evaluate(ctx context.Context, text string, x hclsyntax.Express
 		defer s.Close() // after the expression, which may read the node
 	}
 	out.Text = text
-	if err := app.CheckStopped(ctx); err != nil || out.Plan.Eval == nil {
+	if err := machine.CheckStopped(ctx); err != nil || out.Plan.Eval == nil {
 		return out, err
 	}
 
@@ -134,7 +134,7 @@ func (s *Session) planFor(ctx context.Context, x hclsyntax.Expression) error {
 			return err
 		}
 		n.Options.Explains = true
-		n.Source = world.NewTape(n.Source)
+		n.Source = tape.NewTape(n.Source)
 		s.node = n
 	} else if e := s.plan.Eval; e.Node().IsKnown() || !e.Reach(x).Any && len(e.NotReached(x)) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // evalTest evaluates an expression of a session, which must have a value, and returns it with its plan.
-func evalTest(t *testing.T, s *Session, text string) (value string, plan *boot.Plan) {
+func evalTest(t *testing.T, s *Session, text string) (value string, plan *evaluate.Plan) {
 	t.Helper()
 	show := func(x Evaluated) error {
 		value, plan = x.Value, x.Plan
@@ -56,7 +56,7 @@ func TestSessionOfNode(t *testing.T) {
 	if err := errors.Join(os.Chmod(root, 0o755), os.Chmod(filepath.Join(root, "etc/a"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	w := lab.Request{Where: app.Where{Root: root, Config: []string{filepath.Join(root, "site.hcl")}}}
+	w := lab.Request{Where: machine.Where{Root: root, Config: []string{filepath.Join(root, "site.hcl")}}}
 	s := &Session{Env: newTestEnv(), Request: w}
 	defer s.Close()
 

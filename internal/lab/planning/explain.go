@@ -37,7 +37,7 @@ type ExplainOptions struct {
 type Explanation struct {
 	explain.Explanation
 	Source  string // the recording, where the command is over a folder of them; else ""
-	Plan    *boot.Plan
+	Plan    *evaluate.Plan
 	Page    fault.Page // of a code
 	Missing error      // why the plan does not have the item, with similar items; nil where it has it
 	Err     error      // why this recording was not explained: unreadable, or Missing; else nil
@@ -48,7 +48,7 @@ type Explanation struct {
 // is read. A failure over one node is the error, a failure over one recording of a folder is in its Explanation. The
 // code is that of the command: "" where everything was explained.
 func Explain(
-	ctx context.Context, e *app.Env, o ExplainOptions, begin func(source string), show func(Explanation) error,
+	ctx context.Context, e *machine.Env, o ExplainOptions, begin func(source string), show func(Explanation) error,
 ) (fault.Code, error) {
 	item, typed := explain.Parse(o.Word)
 	if typed && item.Kind == explain.Code {
@@ -86,7 +86,7 @@ func (x Explanation) code() fault.Code {
 }
 
 // explainNode explains a word over one node.
-func explainNode(ctx context.Context, e *app.Env, w lab.Request, word string) (Explanation, error) {
+func explainNode(ctx context.Context, e *machine.Env, w lab.Request, word string) (Explanation, error) {
 	n, err := lab.Open(e, w, nil)
 	if err != nil {
 		return Explanation{}, err
@@ -99,7 +99,7 @@ func explainNode(ctx context.Context, e *app.Env, w lab.Request, word string) (E
 	}
 	n.Options.Explains = true
 	p := n.PlanUnless(ctx)
-	if err := app.CheckStopped(ctx); err != nil {
+	if err := machine.CheckStopped(ctx); err != nil {
 		return Explanation{}, err
 	}
 
@@ -145,7 +145,7 @@ func explainCode(item explain.Item) (Explanation, error) {
 }
 
 // explainItem explains an item of a plan, or returns why there is nothing to explain.
-func explainItem(p *boot.Plan, item explain.Item) Explanation {
+func explainItem(p *evaluate.Plan, item explain.Item) Explanation {
 	x, known := explain.Explain(p, item)
 	if known {
 		return Explanation{Explanation: x, Plan: p}
@@ -204,7 +204,7 @@ func findVariable(site *lang.Site, word string) (item string, err error) {
 }
 
 // findItem returns the item that a bare word means, if there is only one.
-func findItem(p *boot.Plan, word string) (explain.Item, error) {
+func findItem(p *evaluate.Plan, word string) (explain.Item, error) {
 	if kind, isKind := strings.CutSuffix(word, "/"); isKind {
 		if all := explain.Near(p, explain.Item{Kind: kind}); len(all) > 0 {
 			return explain.Item{}, fault.Usage.Errorf(

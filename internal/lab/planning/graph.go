@@ -17,7 +17,7 @@ type GraphOptions struct {
 }
 
 // Graph returns the declarations of a site and the references between them. It needs no machine and no network.
-func Graph(e *app.Env, o GraphOptions) (eval.Graph, error) {
+func Graph(e *machine.Env, o GraphOptions) (eval.Graph, error) {
 	o.Files = lang.AnyOwner()
 	g, err := lab.Read(e, o.Request)
 	if err != nil {
@@ -26,7 +26,7 @@ func Graph(e *app.Env, o GraphOptions) (eval.Graph, error) {
 	s, diags := g.Loaded.Site, g.Loaded.Diags
 	if !diags.HasErrors() {
 		locks := e.DetectorHost(g.Where)
-		diags = append(diags, boot.Check(s, nil, boot.CheckOptions{Locks: locks})...)
+		diags = append(diags, evaluate.Check(s, nil, evaluate.CheckOptions{Locks: locks})...)
 	}
 	if diags.HasErrors() {
 		return eval.Graph{}, lab.RefuseSite(s, diags)

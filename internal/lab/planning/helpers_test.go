@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/model/value"
 )
 
-func newTestEnv() *app.Env {
-	return &app.Env{
+func newTestEnv() *machine.Env {
+	return &machine.Env{
 		Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor(),
 		Say: func(string) {},
 	}

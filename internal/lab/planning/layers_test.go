@@ -85,7 +85,7 @@ func planLayers(t *testing.T, root string, config []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := lab.Request{Where: app.Where{Root: root, Config: config, Hardware: facts}, KubeletVersion: "1.36"}
+	w := lab.Request{Where: machine.Where{Root: root, Config: config, Hardware: facts}, KubeletVersion: "1.36"}
 	if err := w.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestLaterLockHasPrecedence(t *testing.T) {
 	env := newTestEnv()
 	env.Detectors = func(o *detector.HostConfig) { used, isElsewhere = o.SiteLocks, o.Elsewhere }
 
-	env.DetectorHost(app.Where{Root: "/r"})
+	env.DetectorHost(machine.Where{Root: "/r"})
 	want := []string{"/r/etc/prelet", "/r/run/prelet/site", "/r/usr/lib/prelet/site"}
 	for n := range want {
 		want[n] += "/detectors.lock.json"
@@ -139,7 +139,7 @@ func TestLaterLockHasPrecedence(t *testing.T) {
 		t.Errorf("below a root: got %q, elsewhere %t; want %q of the node", used, isElsewhere, want)
 	}
 
-	env.DetectorHost(app.Where{Config: []string{"image", "site"}})
+	env.DetectorHost(machine.Where{Config: []string{"image", "site"}})
 	if want := []string{"site/detectors.lock.json", "image/detectors.lock.json"}; !slices.Equal(used, want) || !isElsewhere {
 		t.Errorf("with --config: got %q, elsewhere %t; want %q elsewhere", used, isElsewhere, want)
 	}
@@ -154,7 +154,7 @@ func TestStrictNamesFilesThatAreNotRead(t *testing.T) {
 		}
 	}
 
-	got, err := sites.Validate(newTestEnv(), sites.ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{dir}}}, Strict: true})
+	got, err := sites.Validate(newTestEnv(), sites.ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{dir}}}, Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}

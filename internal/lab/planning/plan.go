@@ -31,7 +31,7 @@ type Planned struct {
 }
 
 // Node evaluates the site over one node, whose plan is explained or not.
-func Node(ctx context.Context, e *app.Env, w lab.Request, explains bool) (Planned, error) {
+func Node(ctx context.Context, e *machine.Env, w lab.Request, explains bool) (Planned, error) {
 	n, err := lab.Open(e, w, nil)
 	if err != nil {
 		return Planned{}, err
@@ -46,7 +46,7 @@ func Node(ctx context.Context, e *app.Env, w lab.Request, explains bool) (Planne
 	if n.Site != nil {
 		version := cmp.Or(w.KubeletVersion, out.Plan.Kubelet.KnownVersion())
 		AddUnitFlags(out.Plan, w, n.Site, version)
-		_, judgesDropIns := node.FindFlag(out.Plan.Node.Flags, "config-dir") // else an unread file may have the flag
+		_, judgesDropIns := desired.FindFlag(out.Plan.Node.Flags, "config-dir") // else an unread file may have the flag
 		if u, isHere := findUnit(out.Plan, w, n.Site, version); isHere && (w.Root != "" || !judgesDropIns) {
 			addUnreported(out.Plan, u.CheckDropIns(func(string) bool { return false }))
 		}
@@ -59,14 +59,14 @@ func Node(ctx context.Context, e *app.Env, w lab.Request, explains bool) (Planne
 
 // AddUnitFlags adds the faults in the flags of a plan's machine, for a version of the kubelet, that the plan does not
 // report itself. It adds nothing for a recorded machine, whose files are not here.
-func AddUnitFlags(p *boot.Plan, w lab.Request, site *lang.Site, version string) {
+func AddUnitFlags(p *evaluate.Plan, w lab.Request, site *lang.Site, version string) {
 	if u, isHere := findUnit(p, w, site, version); isHere {
 		addUnreported(p, u.CheckFlags())
 	}
 }
 
 // findUnit returns the kubelet's unit on a plan's machine.
-func findUnit(p *boot.Plan, w lab.Request, site *lang.Site, version string) (u unitflags.KubeletUnit, isHere bool) {
+func findUnit(p *evaluate.Plan, w lab.Request, site *lang.Site, version string) (u unitflags.KubeletUnit, isHere bool) {
 	if w.From != "" || w.Root == "" && w.Hardware != "" {
 		return u, false
 	}
@@ -87,7 +87,7 @@ func findUnit(p *boot.Plan, w lab.Request, site *lang.Site, version string) (u u
 
 // addUnreported adds the findings that a plan does not have. An error replaces a warning of the plan about the same:
 // the plan did not know whether the kubelet gets the flag.
-func addUnreported(p *boot.Plan, found hcl.Diagnostics) {
+func addUnreported(p *evaluate.Plan, found hcl.Diagnostics) {
 	for _, d := range found {
 		isSame := func(o *hcl.Diagnostic) bool { return o.Summary == d.Summary }
 		at := slices.IndexFunc(p.Diagnostics, isSame)
@@ -103,10 +103,10 @@ func addUnreported(p *boot.Plan, found hcl.Diagnostics) {
 
 // findSensitive returns the places of a site where a secret must not be, also if the secret is missing here.
 func findSensitive(s *lang.Site) hcl.Diagnostics {
-	return slices.DeleteFunc(boot.Check(
+	return slices.DeleteFunc(evaluate.Check(
 		s,
-		boot.SampleMachines(),
-		boot.CheckOptions{},
+		evaluate.SampleMachines(),
+		evaluate.CheckOptions{},
 	), func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) != fault.Sensitive
 	})

@@ -37,20 +37,20 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 		}
 	}
 
-	removed := boot.FileChange{File: node.File{Path: "/etc/kubelet.d/b.env"}, Action: "delete"}
-	fixed := node.File{Path: "/etc/kubelet.d/a.env", Kind: node.Regular, Text: value.PlainText("A=--v=2\n")}
+	removed := evaluate.FileChange{File: desired.File{Path: "/etc/kubelet.d/b.env"}, Action: "delete"}
+	fixed := desired.File{Path: "/etc/kubelet.d/a.env", Kind: desired.Regular, Text: value.PlainText("A=--v=2\n")}
 	for name, c := range map[string]struct {
 		where   lab.Request
 		version string
-		plan    boot.Plan
+		plan    evaluate.Plan
 		want    string // the flags that are named
 	}{
-		"the installed kubelet": {lab.Request{Where: app.Where{Root: root}}, "v1.36.0", boot.Plan{}, "network-plugin container-runtime dynamic-config-dir"},
-		"an older one":          {lab.Request{Where: app.Where{Root: root}}, "v1.22.0", boot.Plan{}, ""},
-		"a named one":           {lab.Request{Where: app.Where{Root: root}, KubeletVersion: "1.22"}, "v1.36.0", boot.Plan{}, ""},
-		"planned":               {lab.Request{Where: app.Where{Root: root}}, "v1.36.0", boot.Plan{Node: node.Node{Files: []node.File{fixed}}}, "container-runtime dynamic-config-dir"},
-		"removed":               {lab.Request{Where: app.Where{Root: root}}, "v1.36.0", boot.Plan{Changes: []boot.FileChange{removed}}, "network-plugin dynamic-config-dir"},
-		"a recording":           {lab.Request{Where: app.Where{Root: root}, From: "a.prelet"}, "v1.36.0", boot.Plan{}, ""},
+		"the installed kubelet": {lab.Request{Where: machine.Where{Root: root}}, "v1.36.0", evaluate.Plan{}, "network-plugin container-runtime dynamic-config-dir"},
+		"an older one":          {lab.Request{Where: machine.Where{Root: root}}, "v1.22.0", evaluate.Plan{}, ""},
+		"a named one":           {lab.Request{Where: machine.Where{Root: root}, KubeletVersion: "1.22"}, "v1.36.0", evaluate.Plan{}, ""},
+		"planned":               {lab.Request{Where: machine.Where{Root: root}}, "v1.36.0", evaluate.Plan{Node: desired.Node{Files: []desired.File{fixed}}}, "container-runtime dynamic-config-dir"},
+		"removed":               {lab.Request{Where: machine.Where{Root: root}}, "v1.36.0", evaluate.Plan{Changes: []evaluate.FileChange{removed}}, "network-plugin dynamic-config-dir"},
+		"a recording":           {lab.Request{Where: machine.Where{Root: root}, From: "a.prelet"}, "v1.36.0", evaluate.Plan{}, ""},
 	} {
 		c.plan.Kubelet.Version = &c.version
 		AddUnitFlags(&c.plan, c.where, &lang.Site{}, cmp.Or(c.where.KubeletVersion, c.version))
@@ -83,9 +83,9 @@ func TestUnitFlagsOverWarning(t *testing.T) {
 	const summary = "The kubelet would not start with --network-plugin"
 	at := &hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 7}}
 	version := "v1.36.0"
-	p := boot.Plan{Diagnostics: hcl.Diagnostics{{Severity: hcl.DiagWarning, Summary: summary, Subject: at}}}
+	p := evaluate.Plan{Diagnostics: hcl.Diagnostics{{Severity: hcl.DiagWarning, Summary: summary, Subject: at}}}
 	p.Kubelet.Version = &version
-	AddUnitFlags(&p, lab.Request{Where: app.Where{Root: root}}, &lang.Site{}, version)
+	AddUnitFlags(&p, lab.Request{Where: machine.Where{Root: root}}, &lang.Site{}, version)
 
 	if len(p.Diagnostics) != 1 || p.Diagnostics[0].Severity != hcl.DiagError || p.Diagnostics[0].Summary != summary ||
 		p.Diagnostics[0].Subject != at {

@@ -31,7 +31,7 @@ type Recorded struct {
 }
 
 // Record plans like a run, and writes all questions and answers into a file.
-func Record(ctx context.Context, e *app.Env, o RecordOptions) (Recorded, error) {
+func Record(ctx context.Context, e *machine.Env, o RecordOptions) (Recorded, error) {
 	isNamed := strings.HasSuffix(o.File, ".prelet") || strings.HasSuffix(o.File, ".prelet.gz")
 	if o.File != "-" && !isNamed {
 		return Recorded{}, fault.Usage.Errorf(
@@ -48,7 +48,7 @@ func Record(ctx context.Context, e *app.Env, o RecordOptions) (Recorded, error) 
 	}
 
 	p := n.Plan(ctx, nil)
-	if err := app.CheckStopped(ctx); err != nil {
+	if err := machine.CheckStopped(ctx); err != nil {
 		return Recorded{}, err
 	}
 
@@ -66,7 +66,7 @@ func Record(ctx context.Context, e *app.Env, o RecordOptions) (Recorded, error) 
 }
 
 // encoder returns the function that writes a recording, compressed where its name says so.
-func (o RecordOptions) encoder(r *world.Recording) func(io.Writer) error {
+func (o RecordOptions) encoder(r *tape.Recording) func(io.Writer) error {
 	if !strings.HasSuffix(o.File, ".gz") {
 		return r.Encode
 	}

@@ -91,7 +91,7 @@ func DetectorList(w io.Writer, d DetectorRows, s Style) error {
 			return joinLines(
 				"    ",
 				"    ",
-				strings.Split(stages.AllowBlock(world.Grants{}, needs), "\n"),
+				strings.Split(stages.AllowBlock(tape.Grants{}, needs), "\n"),
 			)
 		},
 		"attributes": attributeRows,

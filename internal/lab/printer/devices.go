@@ -15,7 +15,7 @@ type group struct {
 }
 
 // groupDevices returns the devices of a kind by model. Each group has the same columns.
-func groupDevices(f world.Facts, kind string) (groups []group, err error) {
+func groupDevices(f tape.Facts, kind string) (groups []group, err error) {
 	rows, err := factRows(f, kind)
 	rows = removeEmptyColumns(rows)
 	for _, r := range rows {

@@ -22,12 +22,12 @@ import (
 )
 
 // FactsDocument returns the document of `detect -o json`.
-func FactsDocument(found boot.Detected, ds hcl.Diagnostics) any {
+func FactsDocument(found evaluate.Detected, ds hcl.Diagnostics) any {
 	var m map[string]any
 	if json.Unmarshal(found.Raw, &m) != nil {
 		m = map[string]any{}
 	}
-	gpus := []world.Accelerator{}
+	gpus := []tape.Accelerator{}
 	for _, a := range found.Facts.Accelerators {
 		if a.Kind == "gpu" {
 			gpus = append(gpus, a)
@@ -66,7 +66,7 @@ func textOf(v any) string {
 
 // FactsText writes the output of `detect` for people: the machine in a few lines, its devices by model, and the unknown
 // facts with their reasons.
-func FactsText(w io.Writer, f world.Facts, s Style) error {
+func FactsText(w io.Writer, f tape.Facts, s Style) error {
 	return s.render(w, "detect", f, template.FuncMap{
 		"groups":  func(name string) ([]group, error) { return groupDevices(f, name) },
 		"layout":  s.layoutGroups,
@@ -77,7 +77,7 @@ func FactsText(w io.Writer, f world.Facts, s Style) error {
 
 // factRows returns facts as rows of cells, by a template of views/facts.tmpl. Rows of two cells without the second are
 // left out.
-func factRows(f world.Facts, name string) (rows [][]string, err error) {
+func factRows(f tape.Facts, name string) (rows [][]string, err error) {
 	t, err := template.New(name).Funcs(factFuncs).ParseFS(views, "views/facts.tmpl")
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func toNumber(fact any) float64 {
 	return n
 }
 
-func productName(p world.Product) string {
+func productName(p tape.Product) string {
 	vendor := textOf(p.Vendor)
 	name := textOf(p.Name)
 	if strings.HasPrefix(name, vendor) { // some repeat themselves
@@ -169,7 +169,7 @@ func virtualization(v *string) string {
 	}
 }
 
-func countSockets(c world.CPU) int {
+func countSockets(c tape.CPU) int {
 	sockets := map[int]bool{}
 	for _, core := range c.Cores {
 		if core.Package != nil {
@@ -181,7 +181,7 @@ func countSockets(c world.CPU) int {
 }
 
 // coreKinds returns how many cores there are of each kind; "" where all are alike.
-func coreKinds(c world.CPU) string {
+func coreKinds(c tape.CPU) string {
 	count := map[string]int{}
 	for _, core := range c.Cores {
 		count[textOf(core.Kind)]++
@@ -227,7 +227,7 @@ const minRepeats = 3
 var device = lazy.Regexp(`\[([^\]]+)\]`)
 
 // withoutDevices returns an unknown fact with * for each device, also in its reason.
-func withoutDevices(u world.UnknownFact) world.UnknownFact {
+func withoutDevices(u tape.UnknownFact) tape.UnknownFact {
 	for _, match := range device().FindAllStringSubmatch(u.Fact, -1) {
 		u.Why = strings.ReplaceAll(u.Why, match[1], "*")
 	}
@@ -238,15 +238,15 @@ func withoutDevices(u world.UnknownFact) world.UnknownFact {
 
 // reasons returns rows of unknown facts with their reason: facts with the same reason are in one row. isFailed chooses
 // those that should have been readable.
-func reasons(us []world.UnknownFact, isFailed bool) (rows [][]string) {
-	us = slices.DeleteFunc(slices.Clone(us), func(u world.UnknownFact) bool { return u.Degraded != isFailed })
-	repeats := map[world.UnknownFact]int{}
+func reasons(us []tape.UnknownFact, isFailed bool) (rows [][]string) {
+	us = slices.DeleteFunc(slices.Clone(us), func(u tape.UnknownFact) bool { return u.Degraded != isFailed })
+	repeats := map[tape.UnknownFact]int{}
 	for _, u := range us {
 		repeats[withoutDevices(u)]++
 	}
 
-	facts := map[world.UnknownFact][]string{} // by reason, without the fact
-	var order []world.UnknownFact
+	facts := map[tape.UnknownFact][]string{} // by reason, without the fact
+	var order []tape.UnknownFact
 	for _, u := range us {
 		general := withoutDevices(u)
 		n := repeats[general]

@@ -19,7 +19,7 @@ func TestFacts(t *testing.T) {
 		t.Fatalf("testdata/facts.txtar: got %d files and %v, want at least 14", len(archive.Files), err)
 	}
 	for i := 0; i < len(archive.Files); i += 2 {
-		var f world.Facts
+		var f tape.Facts
 		if err := json.Unmarshal(archive.Files[i].Data, &f); err != nil {
 			t.Fatal(err)
 		}
@@ -38,16 +38,16 @@ func TestFacts(t *testing.T) {
 // Whatever a machine has, nothing is wider than the screen.
 func TestFactsFitTheScreen(t *testing.T) {
 	long := strings.Repeat("very long ", 20)
-	f := world.Facts{
-		Product: world.Product{Name: &long},
-		OS:      world.OS{Name: &long},
-		CPU:     world.CPU{Model: &long, Offline: []int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23}},
+	f := tape.Facts{
+		Product: tape.Product{Name: &long},
+		OS:      tape.OS{Name: &long},
+		CPU:     tape.CPU{Model: &long, Offline: []int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23}},
 	}
 	n, kind, state := 127, "down", "init"
 	for range 5 {
 		f.NICs = append(
 			f.NICs,
-			world.NIC{
+			tape.NIC{
 				Address:   &kind,
 				Interface: &kind,
 				Model:     &long,
@@ -55,11 +55,11 @@ func TestFactsFitTheScreen(t *testing.T) {
 				Driver:    &kind,
 				Link:      &kind,
 				NUMA:      &n,
-				SRIOV: world.SRIOV{
+				SRIOV: tape.SRIOV{
 					TotalVFs: &n,
 					NumVFs:   &n,
 				},
-				InfiniBand: []world.InfiniBandPort{
+				InfiniBand: []tape.InfiniBandPort{
 					{Device: &kind, Port: &n, State: &state},
 					{Device: &kind, Port: &n, State: &state},
 				},
@@ -68,7 +68,7 @@ func TestFactsFitTheScreen(t *testing.T) {
 	}
 	f.Unknown = append(
 		f.Unknown,
-		world.UnknownFact{
+		tape.UnknownFact{
 			Fact: "cpu.cores[0].cpus and more of that",
 			Why:  "there is no /sys/devices/system/cpu/cpu0/topology/core_cpus_list",
 		},
@@ -76,8 +76,8 @@ func TestFactsFitTheScreen(t *testing.T) {
 	for range 3 {
 		f.Unknown = append(
 			f.Unknown,
-			world.UnknownFact{Fact: "nics[x].y" + kind, Why: long},
-			world.UnknownFact{Fact: "os." + kind, Why: "gone"},
+			tape.UnknownFact{Fact: "nics[x].y" + kind, Why: long},
+			tape.UnknownFact{Fact: "os." + kind, Why: "gone"},
 		)
 	}
 	var b bytes.Buffer

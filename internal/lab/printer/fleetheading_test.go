@@ -33,7 +33,7 @@ func TestHeadingCountsAllFiles(t *testing.T) {
 
 // A page about a machine in place of this one has its path as title.
 func TestNameOfNode(t *testing.T) {
-	v := BootView{View: View{Plan: &boot.Plan{}}, Machine: "machines/dgx"}
+	v := BootView{View: View{Plan: &evaluate.Plan{}}, Machine: "machines/dgx"}
 	if got := nameNode(v); got != "machines/dgx" {
 		t.Errorf("name of a recorded machine: got %q, want its path", got)
 	}

@@ -95,15 +95,15 @@ func TestBootHTML(t *testing.T) {
 	hardware.Stage = "detect-hw.node"
 	ended := began.Add(2 * time.Second)
 	v := BootView{
-		View: View{Version: "1.2.3", Plan: &boot.Plan{
+		View: View{Version: "1.2.3", Plan: &evaluate.Plan{
 			Complete: true,
 			Hash:     "sha256:abc",
 			Diagnostics: hcl.Diagnostics{origin.Warning(fault.NullFact,
 				hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 1}}, "a warning", "its reason")},
-			Node: node.Node{Labels: []node.Label{{Key: "rack", Value: htmlHostile}}},
-			Changes: []boot.FileChange{{Action: "create", File: node.File{Path: "/etc/x", Kind: node.Regular, Purpose: "file",
+			Node: desired.Node{Labels: []desired.Label{{Key: "rack", Value: htmlHostile}}},
+			Changes: []evaluate.FileChange{{Action: "create", File: desired.File{Path: "/etc/x", Kind: desired.Regular, Purpose: "file",
 				Text: value.PlainText(htmlHostile + "\n")}}},
-			Facts: &world.Facts{Unknown: []world.UnknownFact{{Fact: "os.name", Why: htmlHostile}}},
+			Facts: &tape.Facts{Unknown: []tape.UnknownFact{{Fact: "os.name", Why: htmlHostile}}},
 		}},
 		Status: &report.Status{
 			State: report.Degraded, Summary: "generation 7 is in place", Generation: 7, Started: began, Finished: &ended,
@@ -147,7 +147,7 @@ func TestBootHTML(t *testing.T) {
 // The page of a plan that failed before anything was known.
 func TestBootHTMLOfAFailure(t *testing.T) {
 	v := BootView{
-		View: View{Plan: &boot.Plan{Diagnostics: hcl.Diagnostics{
+		View: View{Plan: &evaluate.Plan{Diagnostics: hcl.Diagnostics{
 			origin.Error(fault.NullFact, hcl.Range{}, htmlHostile, "no next step")}}},
 		NoTimes: "prelet has not run",
 	}
@@ -250,7 +250,7 @@ func TestMachineHTML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var f world.Facts
+	var f tape.Facts
 	if err := json.Unmarshal(text, &f); err != nil {
 		t.Fatal(err)
 	}
@@ -261,11 +261,11 @@ func TestMachineHTML(t *testing.T) {
 		}
 	}
 	f.Kernel.MachineCheck = new(true)
-	f.PCI = append(f.PCI, world.PCIDevice{Address: "0000:ff:00.0", Parent: new("0000:ff:00.0")})
-	f.NICs = append(f.NICs, world.NIC{Address: new("0000:ff:00.0"), Interface: new(htmlHostile)})
+	f.PCI = append(f.PCI, tape.PCIDevice{Address: "0000:ff:00.0", Parent: new("0000:ff:00.0")})
+	f.NICs = append(f.NICs, tape.NIC{Address: new("0000:ff:00.0"), Interface: new(htmlHostile)})
 
-	tape := world.NewTape(world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-		return world.Answer{Value: json.RawMessage(q.Args)}
+	answers := tape.NewTape(tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
+		return tape.Answer{Value: json.RawMessage(q.Args)}
 	}))
 	for _, answer := range []string{
 		`{"devices":[{"address":"` + broken + `","attributes":{"xgmi_hive":"1","uncorrected_errors":"3","bad_pages":"7"}},` +
@@ -276,11 +276,11 @@ func TestMachineHTML(t *testing.T) {
 			`{"address":"0000:bf:00.0","attributes":{"mig":"disabled","mig_after_reset":"enabled"}}],` +
 			`"facts":{"gpus_missing":["0000:af:00.0"]}}`,
 	} {
-		tape.Ask(t.Context(), world.Question{Kind: world.KindDetector, Args: answer})
+		answers.Ask(t.Context(), tape.Question{Kind: tape.KindDetector, Args: answer})
 	}
-	v := BootView{View: View{Plan: &boot.Plan{
+	v := BootView{View: View{Plan: &evaluate.Plan{
 		Facts: &f,
-		Tape:  tape,
+		Tape:  answers,
 		Diagnostics: hcl.Diagnostics{
 			origin.Warning(fault.KubeletHeld, hcl.Range{}, `Hold "gpu" is true`, "GPU "+held+" needs a reset"),
 			origin.Warning(fault.NullFact, hcl.Range{}, "Not a check", "of "+held),

@@ -50,7 +50,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		Node     string
 		State    string // of the badge: a constant of package report, planned or invalid
 		Sections []section
-		Files    []boot.FileChange // those that change first
+		Files    []evaluate.FileChange // those that change first
 		Times    *htmlTimes
 	}{BootView: v, Node: node, State: bootState(v)}
 	if v.Status != nil && v.NoTimes == "" {
@@ -74,11 +74,11 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 		"lasted":   report.Span.Took,
 		"left":     htmlTimes.Left,
 		"messages": func() ([]htmlMessage, error) { return bootMessages(v) },
-		"machine":  func(f *world.Facts) ([][]string, error) { return factRows(*f, "machine") },
+		"machine":  func(f *tape.Facts) ([][]string, error) { return factRows(*f, "machine") },
 		"picture":  func() ([]pictureNode, error) { return drawMachine(v.Plan) },
 		"place":    linkPlace,
 		"reserved": reservedRows,
-		"sign":     func(c boot.FileChange) string { return s.signOf(c) },
+		"sign":     func(c evaluate.FileChange) string { return s.signOf(c) },
 		"since":    func(from, to time.Time) time.Duration { return to.Sub(from) },
 		"stamp":    func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
 		"link":     linkText,
@@ -183,7 +183,7 @@ func lineAt(text []byte, r hcl.Range) string {
 }
 
 // explainItem returns the explanation of an item; an empty one where there is none.
-func explainItem(p *boot.Plan, i explain.Item) (x explain.Explanation) {
+func explainItem(p *evaluate.Plan, i explain.Item) (x explain.Explanation) {
 	if p.Eval != nil {
 		x, _ = explain.Explain(p, i)
 	}
@@ -192,22 +192,22 @@ func explainItem(p *boot.Plan, i explain.Item) (x explain.Explanation) {
 }
 
 // changedFirst returns files, those that change first.
-func changedFirst(changes []boot.FileChange) []boot.FileChange {
-	isSame := func(c boot.FileChange) bool { return !c.Changes() }
+func changedFirst(changes []evaluate.FileChange) []evaluate.FileChange {
+	isSame := func(c evaluate.FileChange) bool { return !c.Changes() }
 
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(changes), isSame),
-		slices.DeleteFunc(slices.Clone(changes), boot.FileChange.Changes),
+		slices.DeleteFunc(slices.Clone(changes), evaluate.FileChange.Changes),
 	)
 }
 
 // fileDiff returns what changes in a file.
-func (s Style) fileDiff(c boot.FileChange) string {
+func (s Style) fileDiff(c evaluate.FileChange) string {
 	return compare.Unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template()))
 }
 
 // pageDevices returns the devices of a machine as tables.
-func pageDevices(f *world.Facts) (groups []group, err error) {
+func pageDevices(f *tape.Facts) (groups []group, err error) {
 	for _, kind := range []string{"accelerators", "nics"} {
 		of, failed := groupDevices(*f, kind)
 		groups = append(groups, of...)

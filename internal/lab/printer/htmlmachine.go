@@ -48,7 +48,7 @@ var faultless = map[string][]string{
 
 // drawMachine returns the picture of a plan's machine. A device has the faults that detectors report of it, and the
 // checks of the site that name its address.
-func drawMachine(p *boot.Plan) (out []pictureNode, err error) {
+func drawMachine(p *evaluate.Plan) (out []pictureNode, err error) {
 	f := *p.Facts
 	devices, err := devicesByNode(f, "picture")
 	attributes := deviceAttributes(p.Tape)
@@ -75,7 +75,7 @@ func drawMachine(p *boot.Plan) (out []pictureNode, err error) {
 	return out, err
 }
 
-func drawDevice(p *boot.Plan, row []string, attributes map[string]string) pictureDevice {
+func drawDevice(p *evaluate.Plan, row []string, attributes map[string]string) pictureDevice {
 	last := len(row) - 1
 	d := pictureDevice{Cells: row[:last]}
 	if attributes == nil && row[1] != "nic" {
@@ -116,7 +116,7 @@ func drawDevice(p *boot.Plan, row []string, attributes map[string]string) pictur
 }
 
 // deviceAttributes returns what detectors report of devices, by address; also that a GPU is missing in the driver.
-func deviceAttributes(t *world.Tape) map[string]map[string]string {
+func deviceAttributes(t *tape.Tape) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	add := func(address string, attributes map[string]string) {
 		if out[address] == nil {
@@ -128,8 +128,8 @@ func deviceAttributes(t *world.Tape) map[string]map[string]string {
 		return out
 	}
 	for _, e := range t.Entries() {
-		var a world.DetectorAns
-		if e.Kind != world.KindDetector || json.Unmarshal(e.Answer.Value, &a) != nil {
+		var a tape.DetectorAns
+		if e.Kind != tape.KindDetector || json.Unmarshal(e.Answer.Value, &a) != nil {
 			continue
 		}
 		for _, d := range a.Devices {
@@ -147,7 +147,7 @@ func deviceAttributes(t *world.Tape) map[string]map[string]string {
 }
 
 // findSwitches returns a function that returns the nearest bridge above an address that is above several devices.
-func findSwitches(pci []world.PCIDevice) func(address string) string {
+func findSwitches(pci []tape.PCIDevice) func(address string) string {
 	parents := map[string]string{}
 	below := map[string]string{} // one device below each bridge, without its function
 	isSwitch := map[string]bool{}

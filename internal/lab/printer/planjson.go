@@ -18,7 +18,7 @@ import (
 
 // View is a plan with the properties that are printed with it.
 type View struct {
-	Plan       *boot.Plan
+	Plan       *evaluate.Plan
 	Version    string // of prelet
 	Generation int    // the current one
 	Source     string // the recording, if there are several
@@ -44,45 +44,45 @@ func (v View) nameChecker() string {
 	return "prelet's rules for kubelet " + strings.TrimPrefix(version, "v")
 }
 
-// Changes reports whether a run would change a file, as far as that is known (see boot.Plan.Complete).
+// Changes reports whether a run would change a file, as far as that is known (see evaluate.Plan.Complete).
 func (v View) Changes() bool { return wouldChange(v.Plan) }
 
-func wouldChange(p *boot.Plan) bool {
-	return slices.ContainsFunc(p.Changes, boot.FileChange.Changes)
+func wouldChange(p *evaluate.Plan) bool {
+	return slices.ContainsFunc(p.Changes, evaluate.FileChange.Changes)
 }
 
 type planDocument struct {
-	FormatVersion int            `json:"format_version"`
-	Source        string         `json:"source,omitempty"`
-	PreletVersion string         `json:"prelet_version"`
-	Complete      bool           `json:"complete"`
-	PlanHash      string         `json:"plan_hash"`
-	Generation    int            `json:"generation"`
-	Degraded      []fault.Reason `json:"degraded"`
-	Assumed       []boot.Assumed `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
+	FormatVersion int                `json:"format_version"`
+	Source        string             `json:"source,omitempty"`
+	PreletVersion string             `json:"prelet_version"`
+	Complete      bool               `json:"complete"`
+	PlanHash      string             `json:"plan_hash"`
+	Generation    int                `json:"generation"`
+	Degraded      []fault.Reason     `json:"degraded"`
+	Assumed       []evaluate.Assumed `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
 	// CheckedBy is the path of the kubelet's binary that has judged its flags and configuration, or "rules".
 	CheckedBy string `json:"kubelet_checked_by"`
 	// Identity is the one of another machine on this disk, which is set aside.
-	Identity    *identity.Previous `json:"identity,omitempty"`
-	Node        nodeDocument       `json:"node"`
-	Files       []fileDocument     `json:"files"`
-	Restart     restartDocument    `json:"restart"`
-	Units       []unitDocument     `json:"units"` // notified by managed files, in the order of their actions
-	Stages      []boot.StageReport `json:"stages"`
-	Diagnostics []Diagnostic       `json:"diagnostics"`
+	Identity    *identity.Previous     `json:"identity,omitempty"`
+	Node        nodeDocument           `json:"node"`
+	Files       []fileDocument         `json:"files"`
+	Restart     restartDocument        `json:"restart"`
+	Units       []unitDocument         `json:"units"` // notified by managed files, in the order of their actions
+	Stages      []evaluate.StageReport `json:"stages"`
+	Diagnostics []Diagnostic           `json:"diagnostics"`
 }
 
 type nodeDocument struct {
 	Labels        map[string]labelDocument   `json:"labels"`
-	Taints        []node.Taint               `json:"taints"`
-	Flags         []node.Flag                `json:"flags"`
+	Taints        []desired.Taint            `json:"taints"`
+	Flags         []desired.Flag             `json:"flags"`
 	Config        map[string]any             `json:"kubelet_config"`
 	ConfigOrigins map[string][]origin.Origin `json:"kubelet_config_origins"`
-	Reserved      *node.Reserved             `json:"reserved,omitempty"`
+	Reserved      *desired.Reserved          `json:"reserved,omitempty"`
 }
 
 type labelDocument struct {
-	node.Label
+	desired.Label
 	TakesEffect string `json:"takes_effect"`
 }
 
@@ -104,7 +104,7 @@ type fileDocument struct {
 }
 
 type restartDocument struct {
-	boot.Restart
+	evaluate.Restart
 	When string `json:"when"`
 }
 
@@ -149,7 +149,7 @@ func PlanDocument(v View) any {
 	return d
 }
 
-func newNodeDocument(p *boot.Plan) nodeDocument {
+func newNodeDocument(p *evaluate.Plan) nodeDocument {
 	d := nodeDocument{
 		Labels:        map[string]labelDocument{},
 		Taints:        orEmpty(p.Node.Taints),
@@ -182,7 +182,7 @@ func newUnitDocument(u hostfiles.UnitChange) unitDocument {
 	return d
 }
 
-func newFileDocument(c boot.FileChange) fileDocument {
+func newFileDocument(c evaluate.FileChange) fileDocument {
 	f := c.File
 	text := f.Text.Template()
 	hidden := compare.WhyHidden(c)
@@ -198,10 +198,10 @@ func newFileDocument(c boot.FileChange) fileDocument {
 		Notifies:  orEmpty(c.Notifies),
 		Stays:     c.Stays,
 	}
-	if f.Kind != node.Missing {
+	if f.Kind != desired.Missing {
 		d.Mode = fmt.Sprintf("%04o", c.Mode())
 	}
-	isPublic := f.Kind == node.Regular && !d.Sensitive
+	isPublic := f.Kind == desired.Regular && !d.Sensitive
 	if isPublic {
 		d.SHA256 = nodefile.Checksum([]byte(text))
 	}

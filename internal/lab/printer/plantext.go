@@ -34,7 +34,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 		"reserved": reservedRows,
 		"rows":     s.itemLines,
 		"sections": func() []section { return s.listItems(v.Plan) },
-		"sign":     func(c boot.FileChange) string { return s.signOf(c) },
+		"sign":     func(c evaluate.FileChange) string { return s.signOf(c) },
 	})
 }
 
@@ -51,7 +51,7 @@ type sectionItem struct {
 }
 
 // listItems returns the labels and taints of a plan, and the flags and fields that the site sets.
-func (s Style) listItems(p *boot.Plan) []section {
+func (s Style) listItems(p *evaluate.Plan) []section {
 	labels := section{ID: "labels", Title: "Labels"}
 	for _, l := range p.Node.Labels {
 		note := joinParts("; ", place(l.Origins), describeWhen(p, p.TakesEffect(l.Key)))
@@ -101,7 +101,7 @@ func (s Style) itemLines(items []sectionItem) string {
 }
 
 // describeWhen returns when a change takes effect on a node that has joined; "" if it joins with this plan.
-func describeWhen(p *boot.Plan, when string) string {
+func describeWhen(p *evaluate.Plan, when string) string {
 	if !p.Kubelet.Joined {
 		return ""
 	}
@@ -114,7 +114,7 @@ func describeWhen(p *boot.Plan, when string) string {
 }
 
 // reservedRows returns the reserved and the remaining amounts; none for nil.
-func reservedRows(r *node.Reserved) [][]string {
+func reservedRows(r *desired.Reserved) [][]string {
 	if r == nil {
 		return nil
 	}
@@ -147,12 +147,12 @@ func (s Style) fileLine(sign, path, note string) string {
 }
 
 // isUncompared reports whether the content on the disk is unknown, so that a file may change or not.
-func isUncompared(c boot.FileChange) bool {
+func isUncompared(c evaluate.FileChange) bool {
 	return c.Action == "update" && c.Old.Uncompared != ""
 }
 
 // signOf returns the sign of what happens with a file.
-func (s Style) signOf(c boot.FileChange) string {
+func (s Style) signOf(c evaluate.FileChange) string {
 	action := c.Action
 	if isUncompared(c) {
 		action = "unknown"
@@ -170,17 +170,17 @@ func (s Style) signOf(c boot.FileChange) string {
 }
 
 // describeFile returns the action of a file with its reason, drift and consequences.
-func (v View) describeFile(c boot.FileChange) (string, error) {
+func (v View) describeFile(c evaluate.FileChange) (string, error) {
 	return part("file", struct {
-		boot.FileChange
-		Plan    *boot.Plan
+		evaluate.FileChange
+		Plan    *evaluate.Plan
 		IsBrief bool
 	}{c, v.Plan, isNewConfig(c) && !v.Full})
 }
 
 // describeFollows returns what follows a change of a file of the site, except the restart of the kubelet; "" for
 // nothing.
-func describeFollows(p *boot.Plan, c boot.FileChange) string {
+func describeFollows(p *evaluate.Plan, c evaluate.FileChange) string {
 	isOfSite := c.File.Purpose == "file" || c.File.Purpose == "runtime"
 	if !c.Changes() || !isOfSite {
 		return ""
@@ -206,29 +206,29 @@ func describeFollows(p *boot.Plan, c boot.FileChange) string {
 const maxDiffLines = 60
 
 // planDiff returns the function that returns the change inside a file.
-func (v View) planDiff(s Style) func(boot.FileChange) string {
+func (v View) planDiff(s Style) func(evaluate.FileChange) string {
 	limit := maxDiffLines
 	if v.Full {
 		limit = math.MaxInt
 	}
 
-	return func(c boot.FileChange) string { return indentDiff(s.colourDiff(limit, s.fileDiff(c))) }
+	return func(c evaluate.FileChange) string { return indentDiff(s.colourDiff(limit, s.fileDiff(c))) }
 }
 
 // isNewConfig reports whether a file is a new configuration of the kubelet, which the base fills.
-func isNewConfig(c boot.FileChange) bool {
+func isNewConfig(c evaluate.FileChange) bool {
 	return c.Action == "create" && c.File.Purpose == "kubelet-config"
 }
 
 // hasDiff reports whether the change inside a file is shown or, of a private one, that it is not. Of a new
 // configuration of the kubelet the items have what differs from its base.
-func (v View) hasDiff(c boot.FileChange) bool {
+func (v View) hasDiff(c evaluate.FileChange) bool {
 	if isNewConfig(c) && !v.Full {
 		return false
 	}
 
 	isShown := c.Action == "update" || c.Action == "create" && c.File.Purpose != "ca"
-	isKnown := c.File.Kind == node.Regular && c.Old.Uncompared == ""
+	isKnown := c.File.Kind == desired.Regular && c.Old.Uncompared == ""
 
 	return isShown && isKnown && compare.WhyHidden(c) != compare.Secret
 }
@@ -242,14 +242,14 @@ func (s Style) headed(word, text string) string {
 }
 
 // countItems returns how many labels and taints a plan changes on the disk; "" for none.
-func countItems(p *boot.Plan) string {
+func countItems(p *evaluate.Plan) string {
 	return countKinds(slices.DeleteFunc(compare.Changes(compare.DiskStates(p)), func(c compare.NodeChange) bool {
 		return c.Kind != "label" && c.Kind != "taint"
 	}))
 }
 
 // countChanges returns the numbers of files by action; "" for none.
-func countChanges(changes []boot.FileChange) string {
+func countChanges(changes []evaluate.FileChange) string {
 	count := map[string]int{}
 	for _, c := range changes {
 		if isUncompared(c) {
@@ -280,7 +280,7 @@ func countChanges(changes []boot.FileChange) string {
 }
 
 // describeUnits returns what happens to units, in this order; "" for none.
-func describeUnits(p *boot.Plan) string {
+func describeUnits(p *evaluate.Plan) string {
 	verbs := map[string]string{"create": "creates entries", "reload": "reloads", "restart": "restarts"}
 	var parts []string
 	for _, u := range p.Units {

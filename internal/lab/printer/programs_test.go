@@ -48,15 +48,15 @@ func TestPlanFieldsAreDocumented(t *testing.T) {
 func TestOwnerOfATarget(t *testing.T) {
 	for _, c := range []struct {
 		declared string
-		old      world.TargetAns
+		old      tape.TargetAns
 		want     string
 	}{
-		{"kube:kube", world.TargetAns{Exists: true, Owner: "a:b"}, "kube:kube"},
-		{"", world.TargetAns{Exists: true, Owner: "a:b"}, "a:b"},
-		{"", world.TargetAns{Exists: true}, "root:root"},
-		{"", world.TargetAns{}, ""},
+		{"kube:kube", tape.TargetAns{Exists: true, Owner: "a:b"}, "kube:kube"},
+		{"", tape.TargetAns{Exists: true, Owner: "a:b"}, "a:b"},
+		{"", tape.TargetAns{Exists: true}, "root:root"},
+		{"", tape.TargetAns{}, ""},
 	} {
-		if got := (boot.FileChange{File: node.File{Owner: c.declared}, Old: c.old}).Owner(); got != c.want {
+		if got := (evaluate.FileChange{File: desired.File{Owner: c.declared}, Old: c.old}).Owner(); got != c.want {
 			t.Errorf("declared %q over %+v: %q, want %q", c.declared, c.old, got, c.want)
 		}
 	}

@@ -27,7 +27,7 @@ func (d *drawing) add(depth int, line string) {
 
 // TopologyText writes the output of `detect --topology`: the NUMA nodes with their threads and memory, and their
 // devices in the order of the bus, so that a GPU is next to the network card on the same switch.
-func TopologyText(w io.Writer, f world.Facts, s Style) error {
+func TopologyText(w io.Writer, f tape.Facts, s Style) error {
 	devices, err := devicesByNode(f, "devices")
 	var d drawing
 	for _, n := range f.NUMA {
@@ -56,7 +56,7 @@ func TopologyText(w io.Writer, f world.Facts, s Style) error {
 	return cmp.Or(err, b.flush(w))
 }
 
-func (d *drawing) addDevices(f world.Facts, devices [][]string) {
+func (d *drawing) addDevices(f tape.Facts, devices [][]string) {
 	for _, device := range devices {
 		d.add(1, joinParts("  ", device...))
 		for _, function := range virtualFunctions(f, device) {
@@ -67,13 +67,13 @@ func (d *drawing) addDevices(f world.Facts, devices [][]string) {
 
 // devicesByNode returns the accelerators and network cards of each NUMA node, by address, which is their first cell.
 // The others are those of a template of views/facts.tmpl.
-func devicesByNode(f world.Facts, name string) (map[int][][]string, error) {
+func devicesByNode(f tape.Facts, name string) (map[int][][]string, error) {
 	rows, err := factRows(f, name)
 	slices.SortStableFunc(rows, func(a, b []string) int { return cmp.Compare(a[1], b[1]) })
 	out := map[int][][]string{}
 	for _, row := range rows {
 		node := noNode
-		isThere := func(n world.NUMANode) bool { return strconv.Itoa(n.ID) == row[0] }
+		isThere := func(n tape.NUMANode) bool { return strconv.Itoa(n.ID) == row[0] }
 		if i := slices.IndexFunc(f.NUMA, isThere); i >= 0 {
 			node = f.NUMA[i].ID
 		}
@@ -86,7 +86,7 @@ func devicesByNode(f world.Facts, name string) (map[int][][]string, error) {
 	return out, err
 }
 
-func nodeTitle(n world.NUMANode) string {
+func nodeTitle(n tape.NUMANode) string {
 	cpus := "no CPUs"
 	if len(n.CPUs) > 0 {
 		cpus = fmt.Sprintf("%s (%s)", Count(len(n.CPUs), "thread"), ranges(n.CPUs))
@@ -97,7 +97,7 @@ func nodeTitle(n world.NUMANode) string {
 }
 
 // virtualFunctions returns the number of virtual functions of a network card for each of their drivers.
-func virtualFunctions(f world.Facts, device []string) (out []string) {
+func virtualFunctions(f tape.Facts, device []string) (out []string) {
 	count := map[string]int{}
 	var drivers []string
 	for _, p := range f.PCI {

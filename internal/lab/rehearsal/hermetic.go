@@ -31,7 +31,7 @@ var sampleConfig string
 const NoRoot = "/nonexistent"
 
 // SampleObjects returns the objects of the cluster of a test that gives none: those of a new cluster of kubeadm.
-func SampleObjects() world.Source {
+func SampleObjects() tape.Source {
 	return probe.ObjectsOf("", map[string]map[string]string{
 		"kube-system/kubelet-config": {"kubelet": sampleConfig},
 	})
@@ -40,51 +40,51 @@ func SampleObjects() world.Source {
 // HermeticNode answers for a node in a test: from its recorded hardware and the files below its root, and otherwise
 // what docs/reference/tests.md lists. It asks neither this machine nor a network, and starts nothing.
 type HermeticNode struct {
-	Node    world.Source // a probe.Live over recorded hardware and a root
-	Objects world.Source
-	Locks   world.Source // the locks in the site's folder
+	Node    tape.Source // a probe.Live over recorded hardware and a root
+	Objects tape.Source
+	Locks   tape.Source // the locks in the site's folder
 	Site    *lang.Site
 }
 
-// Ask implements world.Source.
-func (h HermeticNode) Ask(ctx context.Context, q world.Question) world.Answer {
+// Ask implements tape.Source.
+func (h HermeticNode) Ask(ctx context.Context, q tape.Question) tape.Answer {
 	switch q.Kind {
-	case world.KindCredential:
+	case tape.KindCredential:
 		return existingCredential()
-	case world.KindVariable:
+	case tape.KindVariable:
 		return h.answerVariable(ctx, q)
-	case world.KindValidation:
-		return world.Validation.Answer(world.ValidationAns{OK: true})
-	case world.KindTrust:
+	case tape.KindValidation:
+		return tape.Validation.Answer(tape.ValidationAns{OK: true})
+	case tape.KindTrust:
 		return h.answerTrust(ctx, q)
-	case world.KindObject:
+	case tape.KindObject:
 		return h.Objects.Ask(ctx, q)
-	case world.KindLock:
+	case tape.KindLock:
 		return h.answerLock(ctx, q)
-	case world.KindDetector:
-		req, _ := world.Detector.Request(q)
+	case tape.KindDetector:
+		req, _ := tape.Detector.Request(q)
 		return noDetector(req.Name)
-	case world.KindNode:
-		req, _ := world.Node.Request(q)
-		return world.Node.Answer(world.NodeAns{Name: req.Name})
-	case world.KindOwner:
-		return world.Owner.Answer(world.OwnerAns{})
-	case world.KindTarget:
-		return ownedByRoot(world.Target, h.Node.Ask(ctx, q))
-	case world.KindOriginal:
-		return ownedByRoot(world.Original, h.Node.Ask(ctx, q))
-	case world.KindHardware, world.KindKubelet, world.KindAccepts, world.KindServing, world.KindFile, world.KindExists,
-		world.KindDropIns, world.KindDryRun, world.KindUnit, world.KindLogind, world.KindHost, world.KindPackages,
-		world.KindManaged:
+	case tape.KindNode:
+		req, _ := tape.Node.Request(q)
+		return tape.Node.Answer(tape.NodeAns{Name: req.Name})
+	case tape.KindOwner:
+		return tape.Owner.Answer(tape.OwnerAns{})
+	case tape.KindTarget:
+		return ownedByRoot(tape.Target, h.Node.Ask(ctx, q))
+	case tape.KindOriginal:
+		return ownedByRoot(tape.Original, h.Node.Ask(ctx, q))
+	case tape.KindHardware, tape.KindKubelet, tape.KindAccepts, tape.KindServing, tape.KindFile, tape.KindExists,
+		tape.KindDropIns, tape.KindDryRun, tape.KindUnit, tape.KindLogind, tape.KindHost, tape.KindPackages,
+		tape.KindManaged:
 		return h.Node.Ask(ctx, q)
 	}
 
-	return world.NoAdapter(q.Kind)
+	return tape.NoAdapter(q.Kind)
 }
 
 // ownedByRoot returns the state of a file with root as its owner.
-func ownedByRoot[Req any](topic world.Topic[Req, world.TargetAns], a world.Answer) world.Answer {
-	var state world.TargetAns
+func ownedByRoot[Req any](topic tape.Topic[Req, tape.TargetAns], a tape.Answer) tape.Answer {
+	var state tape.TargetAns
 	if a.Fault != nil || json.Unmarshal(a.Value, &state) != nil {
 		return a
 	}
@@ -142,15 +142,15 @@ func setPlainMode(path string, d fs.DirEntry, err error) error {
 	return os.Chtimes(path, TimeOfRoot(), TimeOfRoot()) //nolint:gosec // the folder belongs to this program
 }
 
-func existingCredential() world.Answer {
-	return world.Credential.Answer(world.CredentialAns{Source: "credential"})
+func existingCredential() tape.Answer {
+	return tape.Credential.Answer(tape.CredentialAns{Source: "credential"})
 }
 
 // answerVariable answers for a variable that the test does not give. A sensitive one without any value has an
 // unreadable value.
-func (h HermeticNode) answerVariable(ctx context.Context, q world.Question) world.Answer {
+func (h HermeticNode) answerVariable(ctx context.Context, q tape.Question) tape.Answer {
 	a := h.Node.Ask(ctx, q)
-	req, err := world.Variable.Request(q)
+	req, err := tape.Variable.Request(q)
 	if err != nil || a.Code() != fault.Absent || !req.Sensitive {
 		return a
 	}
@@ -159,41 +159,41 @@ func (h HermeticNode) answerVariable(ctx context.Context, q world.Question) worl
 	if h.Site.Values[req.Name] != nil || v == nil || v.Default != nil {
 		return a
 	}
-	return world.Variable.Answer(world.VariableAns{Source: "credential"})
+	return tape.Variable.Answer(tape.VariableAns{Source: "credential"})
 }
 
 // answerTrust returns the CA of the test, which must have the pins of the site, or the sample.
-func (h HermeticNode) answerTrust(ctx context.Context, q world.Question) world.Answer {
+func (h HermeticNode) answerTrust(ctx context.Context, q tape.Question) tape.Answer {
 	if a := h.Objects.Ask(ctx, q); a.Code() != fault.Absent {
 		return a
 	}
 
-	req, err := world.Trust.Request(q)
+	req, err := tape.Trust.Request(q)
 	if err != nil {
-		return world.Unreadable(q.Kind, err)
+		return tape.Unreadable(q.Kind, err)
 	}
 	req.CACertHashes = nil
-	return probe.ObjectsOf(sampleCA, nil).Ask(ctx, world.Trust.Question(req))
+	return probe.ObjectsOf(sampleCA, nil).Ask(ctx, tape.Trust.Question(req))
 }
 
-func (h HermeticNode) answerLock(ctx context.Context, q world.Question) world.Answer {
+func (h HermeticNode) answerLock(ctx context.Context, q tape.Question) tape.Answer {
 	a := h.Locks.Ask(ctx, q)
 	if a.Code() != fault.Absent {
 		return a
 	}
-	req, _ := world.Lock.Request(q)
+	req, _ := tape.Lock.Request(q)
 	return noDetector(req.Name)
 }
 
 // noDetector is the answer of a detector that the test does not give: it is absent.
-func noDetector(name string) world.Answer {
+func noDetector(name string) tape.Answer {
 	next := fmt.Sprintf("In a test, give one in the run: detectors = { %s = { facts = { … } } }", name)
 	if near := NearDetector(name); near != "" {
 		next = fmt.Sprintf("If you mean the detector %q that comes with prelet, correct the name in the site. %s",
 			near, next)
 	}
 
-	return world.Failure(fault.Absent,
+	return tape.Failure(fault.Absent,
 		fmt.Sprintf("The reply of %q is missing, so it gives no facts and has state = \"absent\"", name), next)
 }
 

@@ -12,14 +12,14 @@ import (
 
 // TestHermeticKnowsEachKind checks that a test decides for each kind of question what answers it.
 func TestHermeticKnowsEachKind(t *testing.T) {
-	answer := world.SourceFunc(func(context.Context, world.Question) world.Answer {
-		return world.Failure(fault.Absent, "asked", "")
+	answer := tape.SourceFunc(func(context.Context, tape.Question) tape.Answer {
+		return tape.Failure(fault.Absent, "asked", "")
 	})
 	h := HermeticNode{Node: answer, Objects: answer, Locks: answer, Site: &lang.Site{}}
 
-	for _, kind := range world.Kinds() {
-		a := h.Ask(t.Context(), world.Question{Kind: kind, Args: "{}"})
-		if unknown := world.NoAdapter(kind); a.Why() == unknown.Why() {
+	for _, kind := range tape.Kinds() {
+		a := h.Ask(t.Context(), tape.Question{Kind: kind, Args: "{}"})
+		if unknown := tape.NoAdapter(kind); a.Why() == unknown.Why() {
 			t.Errorf("%s: got %q, want the kind in the cases of hermetic.Ask", kind, a.Why())
 		}
 	}
@@ -28,38 +28,38 @@ func TestHermeticKnowsEachKind(t *testing.T) {
 // TestHermetic holds that no question of a kind that needs a network, a credential or a program reaches the machine.
 func TestHermetic(t *testing.T) {
 	h := HermeticNode{
-		Node: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		Node: tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
 			t.Errorf("got the question %s, want none", q)
-			return world.NoAdapter(q.Kind)
+			return tape.NoAdapter(q.Kind)
 		}),
 		Objects: SampleObjects(),
-		Locks: world.SourceFunc(func(context.Context, world.Question) world.Answer {
-			return world.Failure(fault.Absent, "no lock", "")
+		Locks: tape.SourceFunc(func(context.Context, tape.Question) tape.Answer {
+			return tape.Failure(fault.Absent, "no lock", "")
 		}),
 		Site: &lang.Site{},
 	}
-	pinned := world.Access{Servers: []string{"https://10.0.0.1:6443"}, CACertHashes: []string{"sha256:00"}}
+	pinned := tape.Access{Servers: []string{"https://10.0.0.1:6443"}, CACertHashes: []string{"sha256:00"}}
 	for name, c := range map[string]struct {
-		q    world.Question
+		q    tape.Question
 		want fault.Code
 		text string
 	}{
-		"credential": {world.Credential.Question(world.CredentialReq{Name: "token"}), "", "credential"},
-		"trust":      {world.Trust.Question(world.TrustReq{Access: pinned}), "", "BEGIN CERTIFICATE"},
+		"credential": {tape.Credential.Question(tape.CredentialReq{Name: "token"}), "", "credential"},
+		"trust":      {tape.Trust.Question(tape.TrustReq{Access: pinned}), "", "BEGIN CERTIFICATE"},
 		"object": {
-			world.Object.Question(world.ObjectReq{Access: pinned, Namespace: "kube-system", Name: "kubelet-config"}),
+			tape.Object.Question(tape.ObjectReq{Access: pinned, Namespace: "kube-system", Name: "kubelet-config"}),
 			"",
 			"KubeletConfiguration",
 		},
 		"missing": {
-			world.Object.Question(world.ObjectReq{Access: pinned, Namespace: "kube-system", Name: "other"}),
+			tape.Object.Question(tape.ObjectReq{Access: pinned, Namespace: "kube-system", Name: "other"}),
 			fault.Absent,
 			"kube-system/other is not given",
 		},
-		"lock":     {world.Lock.Question(world.LockReq{Name: "nvidia"}), fault.Absent, `"nvidia"`},
-		"detector": {world.Detector.Question(world.DetectorReq{Name: "nvidia"}), fault.Absent, `"nvidia"`},
-		"node":     {world.Node.Question(world.NodeReq{Access: pinned, Name: "n1"}), "", "n1"},
-		"owner":    {world.Owner.Question(world.OwnerReq{Owner: "a:b"}), "", "{}"},
+		"lock":     {tape.Lock.Question(tape.LockReq{Name: "nvidia"}), fault.Absent, `"nvidia"`},
+		"detector": {tape.Detector.Question(tape.DetectorReq{Name: "nvidia"}), fault.Absent, `"nvidia"`},
+		"node":     {tape.Node.Question(tape.NodeReq{Access: pinned, Name: "n1"}), "", "n1"},
+		"owner":    {tape.Owner.Question(tape.OwnerReq{Owner: "a:b"}), "", "{}"},
 	} {
 		a := h.Ask(context.Background(), c.q)
 		got := string(a.Value) + a.Why()

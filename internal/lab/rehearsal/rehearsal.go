@@ -26,54 +26,54 @@ const TestSource = "the test"
 // Source answers from a node or its recording, except for the values that the command line or a test replaces:
 // variables, objects, the kubelet's version, detectors, devices. It lists the first three as assumed.
 type Source struct {
-	Recording world.Source
+	Recording tape.Source
 	Site      *lang.Site
 	Given     map[string]probe.Given
-	Objects   world.Source  // nil: none is replaced
+	Objects   tape.Source   // nil: none is replaced
 	Kubelet   string        // "": the recorded one
 	Binaries  dryrun.Askers // answer for themselves, by version; a version without one has the tables
-	Detectors map[string]world.Answer
+	Detectors map[string]tape.Answer
 	Without   RemovedDevices
 	IsTest    bool // a test replaces them: every credential exists
 
 	mu         sync.Mutex
 	hasObjects bool // some object that was asked for is in objects
-	notes      []boot.Assumed
+	notes      []evaluate.Assumed
 	noKubelet  *fault.Fault // why no kubelet gets the version
 }
 
-// Ask implements world.Source.
-func (r *Source) Ask(ctx context.Context, q world.Question) world.Answer {
+// Ask implements tape.Source.
+func (r *Source) Ask(ctx context.Context, q tape.Question) tape.Answer {
 	was := r.Recording.Ask(ctx, q)
 	switch q.Kind {
-	case world.KindVariable, world.KindValidation:
+	case tape.KindVariable, tape.KindValidation:
 		return r.answerVariable(ctx, q, was)
-	case world.KindTrust, world.KindObject:
+	case tape.KindTrust, tape.KindObject:
 		return r.answerCluster(ctx, q, was)
-	case world.KindKubelet:
+	case tape.KindKubelet:
 		return r.answerKubelet(was)
-	case world.KindAccepts, world.KindDryRun:
+	case tape.KindAccepts, tape.KindDryRun:
 		if binary := r.findBinary(q); binary != nil {
 			return binary.Ask(ctx, q)
 		}
 		if r.Kubelet != "" {
-			return world.Failure(fault.Unread, "tables answer for the assumed kubelet", "")
+			return tape.Failure(fault.Unread, "tables answer for the assumed kubelet", "")
 		}
-	case world.KindHardware:
+	case tape.KindHardware:
 		return r.Without.removeFacts(was)
-	case world.KindCredential:
+	case tape.KindCredential:
 		if r.IsTest && was.Code() == fault.Unread {
 			return existingCredential()
 		}
-	case world.KindLock, world.KindDetector:
+	case tape.KindLock, tape.KindDetector:
 		return r.answerDetector(q, was)
 	}
 	return was
 }
 
 // findBinary returns the binary that a question is about; nil if there is none.
-func (r *Source) findBinary(q world.Question) *dryrun.Asker {
-	if req, err := world.DryRun.Request(q); q.Kind == world.KindDryRun && err == nil {
+func (r *Source) findBinary(q tape.Question) *dryrun.Asker {
+	if req, err := tape.DryRun.Request(q); q.Kind == tape.KindDryRun && err == nil {
 		return cmp.Or(r.Binaries[req.Kubelet], r.Binaries["v"]) // that one is of any version
 	}
 
@@ -84,22 +84,22 @@ func (r *Source) findBinary(q world.Question) *dryrun.Asker {
 // never asked has the value of the site.
 func (r *Source) answerVariable(
 	ctx context.Context,
-	q world.Question,
-	was world.Answer,
-) world.Answer {
+	q tape.Question,
+	was tape.Answer,
+) tape.Answer {
 	a, isGiven := probe.AnswerGiven(ctx, r.Given, r.Site, q)
-	if q.Kind == world.KindValidation {
+	if q.Kind == tape.KindValidation {
 		if isGiven {
 			return a
 		}
 		return was
 	}
 
-	req, err := world.Variable.Request(q)
+	req, err := tape.Variable.Request(q)
 	if err != nil {
 		return was
 	}
-	assumed := boot.Assumed{
+	assumed := evaluate.Assumed{
 		Kind:      "variable",
 		Name:      req.Name,
 		InsteadOf: describeVariable(was),
@@ -113,10 +113,10 @@ func (r *Source) answerVariable(
 		return was
 	case file != nil:
 		assumed.From = fmt.Sprintf("%s:%d", file.Range().Filename, file.Range().Start.Line)
-		a = world.Failure(fault.Absent, "the site has a value", "")
+		a = tape.Failure(fault.Absent, "the site has a value", "")
 	case v != nil && v.Default != nil:
 		assumed.From = "its default"
-		a = world.Failure(fault.Absent, "the site has a default", "")
+		a = tape.Failure(fault.Absent, "the site has a default", "")
 	default:
 		return was
 	}
@@ -125,8 +125,8 @@ func (r *Source) answerVariable(
 }
 
 // describeVariable returns where a recording has the value of a variable from.
-func describeVariable(was world.Answer) string {
-	var a world.VariableAns
+func describeVariable(was tape.Answer) string {
+	var a tape.VariableAns
 	switch {
 	case was.Code() == fault.Unread:
 		return "a credential or the kernel command line, for which the recording was never asked"
@@ -142,9 +142,9 @@ func describeVariable(was world.Answer) string {
 // answerCluster returns the object in the folder of --objects, if it differs from the recorded one.
 func (r *Source) answerCluster(
 	ctx context.Context,
-	q world.Question,
-	was world.Answer,
-) world.Answer {
+	q tape.Question,
+	was tape.Answer,
+) tape.Answer {
 	if r.Objects == nil {
 		return was
 	}
@@ -156,13 +156,13 @@ func (r *Source) answerCluster(
 	r.hasObjects = true
 	r.mu.Unlock()
 
-	assumed := boot.Assumed{
+	assumed := evaluate.Assumed{
 		Kind:      "object",
 		From:      r.nameSource("--objects"),
 		InsteadOf: was.Name(),
 	}
 	isSame := false
-	if q.Kind == world.KindTrust {
+	if q.Kind == tape.KindTrust {
 		isSame = compareTrust(&assumed, a, was)
 	} else {
 		isSame = compareObjects(&assumed, q, a, was)
@@ -175,8 +175,8 @@ func (r *Source) answerCluster(
 }
 
 // compareTrust reports whether two answers have the same CA, and describes the new one.
-func compareTrust(assumed *boot.Assumed, a, was world.Answer) (isSame bool) {
-	var now, then world.TrustAns
+func compareTrust(assumed *evaluate.Assumed, a, was tape.Answer) (isSame bool) {
+	var now, then tape.TrustAns
 	_ = json.Unmarshal(a.Value, &now)
 	_ = json.Unmarshal(was.Value, &then)
 	assumed.Kind = "ca"
@@ -187,14 +187,14 @@ func compareTrust(assumed *boot.Assumed, a, was world.Answer) (isSame bool) {
 
 // compareObjects reports whether two answers have the same object, and describes the new one.
 func compareObjects(
-	assumed *boot.Assumed,
-	q world.Question,
-	a, was world.Answer,
+	assumed *evaluate.Assumed,
+	q tape.Question,
+	a, was tape.Answer,
 ) (isSame bool) {
-	var now, then world.ObjectAns
+	var now, then tape.ObjectAns
 	_ = json.Unmarshal(a.Value, &now)
 	_ = json.Unmarshal(was.Value, &then)
-	if req, err := world.Object.Request(q); err == nil {
+	if req, err := tape.Object.Request(q); err == nil {
 		assumed.Name = req.Namespace + "/" + req.Name
 	}
 	assumed.InsteadOf = cmp.Or(assumed.InsteadOf, "resource version "+then.ResourceVersion)
@@ -202,8 +202,8 @@ func compareObjects(
 }
 
 // answerKubelet returns the recorded answer with the assumed version.
-func (r *Source) answerKubelet(was world.Answer) world.Answer {
-	var k world.KubeletAns
+func (r *Source) answerKubelet(was tape.Answer) tape.Answer {
+	var k tape.KubeletAns
 	if r.Kubelet != "" && was.Fault != nil {
 		r.mu.Lock()
 		r.noKubelet = was.Fault
@@ -220,13 +220,13 @@ func (r *Source) answerKubelet(was world.Answer) world.Answer {
 		flag = "--kubelet"
 	}
 	k.Version = &version
-	r.note(boot.Assumed{
+	r.note(evaluate.Assumed{
 		Kind:      "kubelet",
 		Name:      version,
 		From:      r.nameSource(flag),
 		InsteadOf: before,
 	})
-	return world.Kubelet.Answer(k)
+	return tape.Kubelet.Answer(k)
 }
 
 // WhyNoKubelet returns why no kubelet gets the version; nil if one does. As IgnoresObjects, it may be called while a
@@ -251,25 +251,25 @@ func (r *Source) ListNotFound(ctx context.Context) []string {
 	if len(r.Without.Addresses) == 0 {
 		return nil
 	}
-	facts, _, _ := world.Hardware.Ask(ctx, r.Recording, world.HardwareReq{}) // none after an error
+	facts, _, _ := tape.Hardware.Ask(ctx, r.Recording, tape.HardwareReq{}) // none after an error
 
 	return slices.DeleteFunc(slices.Clone(r.Without.Addresses), func(address string) bool {
-		return slices.ContainsFunc(facts.PCI, func(d world.PCIDevice) bool { return d.Address == address })
+		return slices.ContainsFunc(facts.PCI, func(d tape.PCIDevice) bool { return d.Address == address })
 	})
 }
 
 // answerDetector returns the replaced reply of a detector. A replaced detector need not have a lock: then its facts are
 // of any type, as in recordings that are older than locks.
-func (r *Source) answerDetector(q world.Question, was world.Answer) world.Answer {
-	lock, err := world.Lock.Request(q)
-	if _, isReplaced := r.Detectors[lock.Name]; q.Kind == world.KindLock && err == nil {
+func (r *Source) answerDetector(q tape.Question, was tape.Answer) tape.Answer {
+	lock, err := tape.Lock.Request(q)
+	if _, isReplaced := r.Detectors[lock.Name]; q.Kind == tape.KindLock && err == nil {
 		if isReplaced && was.Fault != nil {
-			return world.Failure(fault.Unread, "the reply of this detector is replaced", "")
+			return tape.Failure(fault.Unread, "the reply of this detector is replaced", "")
 		}
 		return was
 	}
 
-	req, err := world.Detector.Request(q)
+	req, err := tape.Detector.Request(q)
 	if err != nil {
 		return was
 	}
@@ -287,17 +287,17 @@ func (r *Source) nameSource(flag string) string {
 	return flag
 }
 
-func (r *Source) note(a boot.Assumed) {
+func (r *Source) note(a evaluate.Assumed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notes = append(r.notes, a)
 }
 
 // ListAssumed returns the replaced answers, sorted by kind and name. Several questions may share one.
-func (r *Source) ListAssumed() []boot.Assumed {
+func (r *Source) ListAssumed() []evaluate.Assumed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := slices.SortedFunc(slices.Values(r.notes), func(x, y boot.Assumed) int {
+	out := slices.SortedFunc(slices.Values(r.notes), func(x, y evaluate.Assumed) int {
 		return cmp.Or(
 			cmp.Compare(x.Kind, y.Kind),
 			cmp.Compare(x.Name, y.Name),

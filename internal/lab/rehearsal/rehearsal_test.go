@@ -13,19 +13,19 @@ import (
 func TestRehearsalWithoutAKubelet(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		was     world.Answer
+		was     tape.Answer
 		version string
 		want    string
 	}{
-		{"denied", world.Failure(fault.Denied, "kubelet.conf is private", ""), "1.30", "kubelet.conf is private"},
-		{"denied, no version", world.Failure(fault.Denied, "kubelet.conf is private", ""), "", ""},
-		{"answered", world.Kubelet.Answer(world.KubeletAns{}), "1.30", ""},
+		{"denied", tape.Failure(fault.Denied, "kubelet.conf is private", ""), "1.30", "kubelet.conf is private"},
+		{"denied, no version", tape.Failure(fault.Denied, "kubelet.conf is private", ""), "", ""},
+		{"answered", tape.Kubelet.Answer(tape.KubeletAns{}), "1.30", ""},
 	} {
 		r := &Source{
-			Recording: world.SourceFunc(func(context.Context, world.Question) world.Answer { return c.was }),
+			Recording: tape.SourceFunc(func(context.Context, tape.Question) tape.Answer { return c.was }),
 			Kubelet:   c.version,
 		}
-		r.Ask(context.Background(), world.Kubelet.Question(world.KubeletReq{}))
+		r.Ask(context.Background(), tape.Kubelet.Question(tape.KubeletReq{}))
 		got := ""
 		if f := r.WhyNoKubelet(); f != nil {
 			got = f.Why
@@ -39,11 +39,11 @@ func TestRehearsalWithoutAKubelet(t *testing.T) {
 // TestRehearsalAfterAbandonedQuestions: with the race detector, what a rehearsal has noticed may be read while a question
 // that a stage no longer waits for gets its answer.
 func TestRehearsalAfterAbandonedQuestions(t *testing.T) {
-	answer := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindHardware {
-			return world.Hardware.Answer(world.Facts{})
+	answer := tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
+		if q.Kind == tape.KindHardware {
+			return tape.Hardware.Answer(tape.Facts{})
 		}
-		return world.Failure(fault.Denied, "kubelet.conf is private", "")
+		return tape.Failure(fault.Denied, "kubelet.conf is private", "")
 	})
 	r := &Source{
 		Recording: answer,
@@ -53,10 +53,10 @@ func TestRehearsalAfterAbandonedQuestions(t *testing.T) {
 	}
 
 	var asked sync.WaitGroup
-	for _, q := range []world.Question{
-		world.Kubelet.Question(world.KubeletReq{}),
-		world.Hardware.Question(world.HardwareReq{}),
-		world.Object.Question(world.ObjectReq{}),
+	for _, q := range []tape.Question{
+		tape.Kubelet.Question(tape.KubeletReq{}),
+		tape.Hardware.Question(tape.HardwareReq{}),
+		tape.Object.Question(tape.ObjectReq{}),
 	} {
 		asked.Go(func() { r.Ask(t.Context(), q) })
 	}

@@ -13,7 +13,7 @@ import (
 // RemovedDevices removes PCI devices from answers. The zero value removes none.
 type RemovedDevices struct {
 	Addresses []string
-	Recorded  []world.Entry // the answers of a recording; nil where a machine answers
+	Recorded  []tape.Entry // the answers of a recording; nil where a machine answers
 }
 
 func (w RemovedDevices) removes(address string) bool {
@@ -25,19 +25,19 @@ func (w RemovedDevices) removesAt(address *string) bool {
 }
 
 // removeFacts returns the hardware without the devices: they are not on the bus, and nothing was found on them.
-func (w RemovedDevices) removeFacts(was world.Answer) world.Answer {
-	var f world.Facts
+func (w RemovedDevices) removeFacts(was tape.Answer) tape.Answer {
+	var f tape.Facts
 	if len(w.Addresses) == 0 || was.Fault != nil || json.Unmarshal(was.Value, &f) != nil {
 		return was
 	}
 
-	f.PCI = slices.DeleteFunc(f.PCI, func(d world.PCIDevice) bool {
+	f.PCI = slices.DeleteFunc(f.PCI, func(d tape.PCIDevice) bool {
 		return w.removes(d.Address)
 	})
-	f.Accelerators = slices.DeleteFunc(f.Accelerators, func(a world.Accelerator) bool {
+	f.Accelerators = slices.DeleteFunc(f.Accelerators, func(a tape.Accelerator) bool {
 		return w.removesAt(a.Address)
 	})
-	f.NICs = slices.DeleteFunc(f.NICs, func(n world.NIC) bool {
+	f.NICs = slices.DeleteFunc(f.NICs, func(n tape.NIC) bool {
 		if !w.removesAt(n.Address) {
 			return false
 		}
@@ -52,14 +52,14 @@ func (w RemovedDevices) removeFacts(was world.Answer) world.Answer {
 		}
 		return true
 	})
-	f.Unknown = slices.DeleteFunc(f.Unknown, func(u world.UnknownFact) bool {
+	f.Unknown = slices.DeleteFunc(f.Unknown, func(u tape.UnknownFact) bool {
 		return w.names(u.Fact)
 	})
 	maps.DeleteFunc(f.Evidence, func(fact, _ string) bool {
 		return w.names(fact)
 	})
 
-	a := world.Hardware.Answer(f)
+	a := tape.Hardware.Answer(f)
 	a.Withheld = was.Withheld
 	return a
 }
@@ -73,7 +73,7 @@ func (w RemovedDevices) names(fact string) bool {
 
 // removeReported returns the reply of a detector without the devices. A recording has the reply to the question with
 // all devices.
-func (w RemovedDevices) removeReported(req world.DetectorReq, was world.Answer) world.Answer {
+func (w RemovedDevices) removeReported(req tape.DetectorReq, was tape.Answer) tape.Answer {
 	if len(w.Addresses) == 0 {
 		return was
 	}
@@ -81,7 +81,7 @@ func (w RemovedDevices) removeReported(req world.DetectorReq, was world.Answer) 
 		was = a
 	}
 
-	var reply world.DetectorAns
+	var reply tape.DetectorAns
 	if was.Fault != nil || json.Unmarshal(was.Value, &reply) != nil {
 		return was
 	}
@@ -89,27 +89,27 @@ func (w RemovedDevices) removeReported(req world.DetectorReq, was world.Answer) 
 		return w.removes(d.Address)
 	})
 
-	a := world.Detector.Answer(reply)
+	a := tape.Detector.Answer(reply)
 	a.Withheld = was.Withheld
 	return a
 }
 
 // findRecorded returns the recorded reply to a question that differs only in the removed devices.
-func (w RemovedDevices) findRecorded(req world.DetectorReq) (world.Answer, bool) {
+func (w RemovedDevices) findRecorded(req tape.DetectorReq) (tape.Answer, bool) {
 	for _, e := range w.Recorded {
-		was, err := world.Detector.Request(e.Question)
-		if e.Kind != world.KindDetector || err != nil || was.Name != req.Name {
+		was, err := tape.Detector.Request(e.Question)
+		if e.Kind != tape.KindDetector || err != nil || was.Name != req.Name {
 			continue
 		}
-		was.Devices = slices.DeleteFunc(was.Devices, func(d world.PCIDevice) bool {
+		was.Devices = slices.DeleteFunc(was.Devices, func(d tape.PCIDevice) bool {
 			return w.removes(d.Address)
 		})
 		if len(was.Devices) == 0 {
 			was.Devices = nil
 		}
-		if world.Detector.Question(was) == world.Detector.Question(req) {
+		if tape.Detector.Question(was) == tape.Detector.Question(req) {
 			return e.Answer, true
 		}
 	}
-	return world.Answer{}, false
+	return tape.Answer{}, false
 }

@@ -25,21 +25,21 @@ import (
 
 // Detected is a machine's hardware as sites see it, and what detectors know of it.
 type Detected struct {
-	boot.Detected
+	evaluate.Detected
 	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
 }
 
 // Detect reads this machine's hardware, or a recorded machine's.
-func Detect(ctx context.Context, e *app.Env, w lab.Request) (Detected, error) {
+func Detect(ctx context.Context, e *machine.Env, w lab.Request) (Detected, error) {
 	n, err := openDetectors(e, w)
 	if err != nil {
 		return Detected{}, err
 	}
 	defer n.Close()
 
-	found, diags := boot.Detect(ctx, n.Site, n.Live)
-	if err := app.CheckStopped(ctx); err != nil {
+	found, diags := evaluate.Detect(ctx, n.Site, n.Live)
+	if err := machine.CheckStopped(ctx); err != nil {
 		return Detected{}, err
 	}
 	var failed *fault.Fault
@@ -60,7 +60,7 @@ func Detect(ctx context.Context, e *app.Env, w lab.Request) (Detected, error) {
 
 // ListDetectors returns for each detector that the site declares or that is installed whether a boot would start it on
 // this machine. It starts none.
-func ListDetectors(ctx context.Context, e *app.Env, w lab.Request) ([]detector.Row, error) {
+func ListDetectors(ctx context.Context, e *machine.Env, w lab.Request) ([]detector.Row, error) {
 	n, err := openDetectors(e, w)
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func ListDetectors(ctx context.Context, e *app.Env, w lab.Request) ([]detector.R
 
 	var declared []stages.Detector
 	if len(n.Site.Detectors) > 0 {
-		all, diags := boot.Detectors(ctx, n.Site, n.Live)
-		if err := app.CheckStopped(ctx); err != nil {
+		all, diags := evaluate.Detectors(ctx, n.Site, n.Live)
+		if err := machine.CheckStopped(ctx); err != nil {
 			return nil, err
 		}
 		if diags.HasErrors() {
@@ -78,8 +78,8 @@ func ListDetectors(ctx context.Context, e *app.Env, w lab.Request) ([]detector.R
 		}
 		declared = all
 	}
-	facts, ans, err := world.Hardware.Ask(ctx, n.Live, world.HardwareReq{})
-	if err := app.CheckStopped(ctx); err != nil {
+	facts, ans, err := tape.Hardware.Ask(ctx, n.Live, tape.HardwareReq{})
+	if err := machine.CheckStopped(ctx); err != nil {
 		return nil, err
 	}
 	if err != nil {
@@ -91,7 +91,7 @@ func ListDetectors(ctx context.Context, e *app.Env, w lab.Request) ([]detector.R
 
 // openDetectors opens a machine and the site whose detectors are asked about it. If no site was named and the default
 // one cannot be loaded, it is empty; a named one is refused.
-func openDetectors(e *app.Env, w lab.Request) (*lab.Node, error) {
+func openDetectors(e *machine.Env, w lab.Request) (*lab.Node, error) {
 	g, err := lab.Read(e, w)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func openDetectors(e *app.Env, w lab.Request) (*lab.Node, error) {
 		e.Say("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
 	}
 	if hasErrors || isRecorded {
-		g.Loaded = &app.LoadedSite{Site: &lang.Site{}}
+		g.Loaded = &machine.LoadedSite{Site: &lang.Site{}}
 	}
 
 	return lab.OpenWorld(e, g, nil, nil), nil
@@ -117,15 +117,15 @@ func openDetectors(e *app.Env, w lab.Request) (*lab.Node, error) {
 // LockOptions are the lock file to write.
 type LockOptions struct {
 	lab.Request
-	Out   string       // a folder for a package's lock; "" is that of this node
-	Site  bool         // into the site's own file
-	Path  string       // of the program on nodes; "" is where packages put it
-	Grant world.Grants // the permissions of the program while it describes itself
+	Out   string      // a folder for a package's lock; "" is that of this node
+	Site  bool        // into the site's own file
+	Path  string      // of the program on nodes; "" is where packages put it
+	Grant tape.Grants // the permissions of the program while it describes itself
 }
 
 // Locked is a detector whose program has a lock.
 type Locked struct {
-	Lock    world.LockEntry
+	Lock    tape.LockEntry
 	Path    string // of the lock file
 	Version string
 	Allow   string // the block that a site needs to allow it; "" for none
@@ -134,7 +134,7 @@ type Locked struct {
 // LockDetectors runs each program in the sandbox to get its description, writes its lock, and calls done before the
 // next one.
 func LockDetectors(
-	ctx context.Context, e *app.Env,
+	ctx context.Context, e *machine.Env,
 	o LockOptions,
 	programs []string,
 	done func(Locked),
@@ -205,7 +205,7 @@ func lockOne(
 		Version: d.Version,
 	}
 	if !d.Needs.Empty() {
-		l.Allow = stages.AllowBlock(world.Grants{}, d.Needs)
+		l.Allow = stages.AllowBlock(tape.Grants{}, d.Needs)
 	}
 	return l, nil
 }
@@ -227,7 +227,7 @@ type KitResult struct {
 
 // CheckDetector runs the conformance kit on a detector. The kit prints to stdout and stderr by itself.
 func CheckDetector(
-	ctx context.Context, e *app.Env,
+	ctx context.Context, e *machine.Env,
 	o CheckOptions,
 	stdout, stderr io.Writer,
 ) (KitResult, error) {
@@ -243,7 +243,7 @@ func CheckDetector(
 			o.Command[0],
 		)
 	}
-	status, err := e.DetectorHost(app.Where{}).Check(ctx, o.arguments(), stdout, stderr)
+	status, err := e.DetectorHost(machine.Where{}).Check(ctx, o.arguments(), stdout, stderr)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return KitResult{}, fault.Usage.Errorf(
@@ -274,7 +274,7 @@ func (o CheckOptions) arguments() []string {
 func lockFile(
 	host *detector.Host,
 	o LockOptions,
-	lock world.LockEntry,
+	lock tape.LockEntry,
 ) (text []byte, path string, err error) {
 	switch {
 	case o.Site:

@@ -19,7 +19,7 @@ import (
 type Effective struct {
 	FormatVersion int        `json:"format_version"`
 	Digest        string     `json:"digest"`
-	Signature     string     `json:"signature"`         // see app.LoadedSite
+	Signature     string     `json:"signature"`         // see machine.LoadedSite
 	Counter       uint64     `json:"counter,omitempty"` // of a signed site
 	Layers        []Layer    `json:"layers"`
 	Variables     []Variable `json:"variables"`
@@ -69,7 +69,7 @@ func toLine(at hcl.Range) string {
 }
 
 // Effect returns what of a site is in effect. It needs no machine.
-func Effect(e *app.Env, w lab.Request) (Effective, error) {
+func Effect(e *machine.Env, w lab.Request) (Effective, error) {
 	g, err := lab.Read(e, w)
 	if err != nil {
 		return Effective{}, err

@@ -37,7 +37,7 @@ type Imported struct {
 
 // Import makes a site of a file of kubeadm or init-k8s-node.py, and writes it. It overwrites nothing. Where
 // the site cannot be written, the result has the diagnostics all the same.
-func Import(e *app.Env, o ImportOptions) (Imported, error) {
+func Import(e *machine.Env, o ImportOptions) (Imported, error) {
 	if err := o.check(); err != nil {
 		return Imported{}, err
 	}

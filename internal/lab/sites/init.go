@@ -31,7 +31,7 @@ type InitOptions struct {
 }
 
 // Init writes a site for a worker of a kubeadm cluster, and returns the path of its file. It overwrites nothing.
-func Init(e *app.Env, o InitOptions) (string, error) {
+func Init(e *machine.Env, o InitOptions) (string, error) {
 	servers, hashes, err := o.findCluster()
 	if err != nil {
 		return "", err
@@ -52,10 +52,10 @@ func Init(e *app.Env, o InitOptions) (string, error) {
 
 	path := filepath.Join(o.Dir, "site.hcl")
 	text := writeFirstSite(servers, hashes)
-	files := []world.SiteFile{{Name: path, Text: string(text)}}
-	parsed, diags := lang.Parse(files, app.SiteOptions(e.Version))
+	files := []tape.SiteFile{{Name: path, Text: string(text)}}
+	parsed, diags := lang.Parse(files, machine.SiteOptions(e.Version))
 	if !diags.HasErrors() {
-		diags = boot.Check(parsed, boot.SampleMachines()[:1], boot.CheckOptions{})
+		diags = evaluate.Check(parsed, evaluate.SampleMachines()[:1], evaluate.CheckOptions{})
 	}
 	if diags.HasErrors() {
 		return "", &lab.Explained{

@@ -86,7 +86,7 @@ func TestMistakesOfOperators(t *testing.T) {
 			"cpu    = \"2\"\n    memory = \"8\"\n  }\n}\n",
 			`wrong-type: Wrong value for memory: "8" of memory is 8 bytes: write a unit, as "8Gi"; the least is 16Mi, or 0`},
 	} {
-		o := ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}}
+		o := ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}}
 		v, err := Validate(newTestEnv(), o)
 		if err != nil {
 			t.Fatal(err)

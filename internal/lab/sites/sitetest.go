@@ -54,7 +54,7 @@ func (t Tests) Code() fault.Code {
 // Test runs the tests of sites, several at a time. show gets the sources and each result, in the order of the files,
 // their runs and their machines; an error of show ends the command. Mistakes in a site or a test file are in Tests.
 func Test(
-	ctx context.Context, e *app.Env, o TestOptions, show func(*lang.Site, testfile.MachineResult) error,
+	ctx context.Context, e *machine.Env, o TestOptions, show func(*lang.Site, testfile.MachineResult) error,
 ) (Tests, error) {
 	start := time.Now()
 	s, err := loadTests(e, o)
@@ -82,7 +82,7 @@ func Test(
 
 // suite are the test files of a command with their sites, each loaded once.
 type suite struct {
-	env    *app.Env
+	env    *machine.Env
 	tests  Tests
 	files  []*testfile.Suite
 	sites  map[string]*lab.Given // by the names of their files
@@ -92,7 +92,7 @@ type suite struct {
 }
 
 // loadTests reads the test files and their sites.
-func loadTests(e *app.Env, o TestOptions) (*suite, error) {
+func loadTests(e *machine.Env, o TestOptions) (*suite, error) {
 	s := &suite{
 		env:    e,
 		tests:  Tests{Site: &lang.Site{Sources: map[string][]byte{}}},
@@ -260,7 +260,7 @@ func (s *suite) readSite(config []string) (*lab.Given, error) {
 		return g, nil
 	}
 
-	g, err := lab.Read(s.env, lab.Request{Where: app.Where{Config: config, Files: lang.AnyOwner()}})
+	g, err := lab.Read(s.env, lab.Request{Where: machine.Where{Config: config, Files: lang.AnyOwner()}})
 	if err != nil {
 		return nil, err
 	}

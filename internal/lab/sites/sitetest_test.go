@@ -38,7 +38,7 @@ func TestManyRunsLoadOneSite(t *testing.T) {
 		}
 	}
 
-	e := &app.Env{Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor()}
+	e := &machine.Env{Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor()}
 	s, err := loadTests(e, TestOptions{Paths: []string{dir}})
 	if err != nil || s.tests.Diagnostics.HasErrors() || len(s.sites) != 1 {
 		t.Fatalf("got %d sites, %v, %v; want one and no error", len(s.sites), err, s.tests.Diagnostics)

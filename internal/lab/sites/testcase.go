@@ -33,11 +33,11 @@ import (
 type testCase struct {
 	suite *suite
 	*testfile.Run
-	env         *app.Env // with a redactor of its own: a secret of one run must not change another
-	machine     string   // the path of the hardware or the recording; "" where the pattern matches none
-	notSearched error    // why no machine was searched for
-	isOne       bool     // the run has no other machine
-	isAlike     bool     // another machine of the run would have the same name of a snapshot
+	env         *machine.Env // with a redactor of its own: a secret of one run must not change another
+	machine     string       // the path of the hardware or the recording; "" where the pattern matches none
+	notSearched error        // why no machine was searched for
+	isOne       bool         // the run has no other machine
+	isAlike     bool         // another machine of the run would have the same name of a snapshot
 }
 
 // expand returns the cases of a run: one for each machine; without a machine, a case that fails.
@@ -141,7 +141,7 @@ func (c testCase) machineName() string {
 }
 
 // plan evaluates the site over the machine. The failure is about the run's own inputs.
-func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
+func (c testCase) plan(ctx context.Context) (*evaluate.Plan, *testfile.Failure) {
 	w, refused := c.where()
 	if refused != nil {
 		return nil, refused
@@ -192,7 +192,7 @@ func (c testCase) plan(ctx context.Context) (*boot.Plan, *testfile.Failure) {
 
 // where returns the machine and the inputs of the run, after checking their paths.
 func (c testCase) where() (lab.Request, *testfile.Failure) {
-	w := lab.Request{Where: app.Where{Root: rehearsal.NoRoot}}
+	w := lab.Request{Where: machine.Where{Root: rehearsal.NoRoot}}
 	if c.ObjectsFolder != "" {
 		w.Objects = c.path(c.ObjectsFolder)
 		if err := lab.CheckObjects("objects", w.Objects); err != nil {
@@ -217,7 +217,7 @@ func (c testCase) where() (lab.Request, *testfile.Failure) {
 	}
 	root, err := filepath.Abs(c.path(c.Root.V))
 	if err == nil {
-		err = app.CheckFolder("root", root, app.ToMount)
+		err = machine.CheckFolder("root", root, machine.ToMount)
 	}
 	if err != nil {
 		return w, c.refuse(c.Root.Range, "The root cannot be used", err)
@@ -244,7 +244,7 @@ func (c testCase) path(name string) string {
 }
 
 // objects returns the objects of the run; nil where it gives none.
-func (c testCase) objects(w lab.Request) world.Source {
+func (c testCase) objects(w lab.Request) tape.Source {
 	switch {
 	case w.Objects != "":
 		return probe.Objects(w.Objects)
@@ -266,7 +266,7 @@ const snapshotsFolder = "snapshots"
 const snapshotWidth = 100
 
 // compareSnapshot compares the plan with the snapshot of the run, or writes it.
-func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
+func (c testCase) compareSnapshot(p *evaluate.Plan) *testfile.Failure {
 	if c.Snapshot.V == "" || len(c.Expected) > 0 || p.Diagnostics.HasErrors() {
 		return nil
 	}
@@ -275,7 +275,7 @@ func (c testCase) compareSnapshot(p *boot.Plan) *testfile.Failure {
 	style := printer.Style{Width: snapshotWidth}
 	shown := *p
 	if len(c.suite.given.Kubelets) > 0 { // who checks a plan is not a part of it
-		shown.Assumed = slices.DeleteFunc(slices.Clone(p.Assumed), func(a boot.Assumed) bool {
+		shown.Assumed = slices.DeleteFunc(slices.Clone(p.Assumed), func(a evaluate.Assumed) bool {
 			return a.Kind == "kubelet" && c.Kubelet.V == ""
 		})
 	}

@@ -52,7 +52,7 @@ func (v Validated) IsValid() bool {
 }
 
 // Validate loads a site and validates it. An error is about the options.
-func Validate(e *app.Env, o ValidateOptions) (Validated, error) {
+func Validate(e *machine.Env, o ValidateOptions) (Validated, error) {
 	d, err := Read(e, o)
 	if err != nil {
 		return Validated{}, err
@@ -71,7 +71,7 @@ type Draft struct {
 }
 
 // Read loads a site to be validated.
-func Read(e *app.Env, o ValidateOptions) (*Draft, error) {
+func Read(e *machine.Env, o ValidateOptions) (*Draft, error) {
 	if o.Files == nil && len(o.Config) > 0 {
 		o.Files = lang.OS() // a draft needs no signature
 	}
@@ -114,7 +114,7 @@ func warnOfDetectors(s *lang.Site, host *detector.Host) (diags hcl.Diagnostics) 
 }
 
 // Validate evaluates a site on the sample machines, and plans it on recorded ones. It needs no machine and no network.
-func (o *Draft) Validate(e *app.Env) Validated {
+func (o *Draft) Validate(e *machine.Env) Validated {
 	g := o.Given
 	s, diags := g.Loaded.Site, g.Loaded.Diags
 	if o.Root != "" && o.KubeletVersion == "" {
@@ -133,8 +133,8 @@ func (o *Draft) Validate(e *app.Env) Validated {
 		))
 	}
 	diags = append(diags, warnOfDetectors(s, host)...)
-	var files []node.File // on a sample machine
-	diags = append(diags, app.LearnSite(e.Redactor, g.Values, s)...)
+	var files []desired.File // on a sample machine
+	diags = append(diags, machine.LearnSite(e.Redactor, g.Values, s)...)
 	if !diags.HasErrors() {
 		var found hcl.Diagnostics
 		s = withValues(s, g.Values)
@@ -166,7 +166,7 @@ func (o *Draft) Validate(e *app.Env) Validated {
 	v := Validated{
 		Site:        s,
 		Diagnostics: diags,
-		Machines:    len(boot.SampleMachines()),
+		Machines:    len(evaluate.SampleMachines()),
 		Planned:     len(o.planned),
 	}
 	if o.Strict && hasWarnings(diags) {
@@ -178,11 +178,11 @@ func (o *Draft) Validate(e *app.Env) Validated {
 
 // checkOnSamples checks a site on the sample machines, for each kubelet, and returns the site's files on one of them.
 func (o ValidateOptions) checkOnSamples(
-	e *app.Env,
+	e *machine.Env,
 	s *lang.Site,
 	host *detector.Host,
-) (hcl.Diagnostics, []node.File) {
-	check := boot.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
+) (hcl.Diagnostics, []desired.File) {
+	check := evaluate.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
 	kubelets := o.Repository.Kubelets
 	if check.Kubelet == "" && len(kubelets) > 0 {
 		check.Kubelet, kubelets = kubelets[0], kubelets[1:]
@@ -196,11 +196,11 @@ func (o ValidateOptions) checkOnSamples(
 		check.Binary = asker
 		check.Finished = asker.Finish
 	}
-	machines := boot.SampleMachines()
-	diags, files := boot.CheckAndRender(s, machines, check)
+	machines := evaluate.SampleMachines()
+	diags, files := evaluate.CheckAndRender(s, machines, check)
 	for _, version := range kubelets {
 		if check.Kubelet = version; o.KubeletVersion == "" {
-			found, _ := boot.CheckAndRender(s, machines, check)
+			found, _ := evaluate.CheckAndRender(s, machines, check)
 			diags = addNew(diags, found, " (With kubelet "+version+".)")
 		}
 	}
@@ -271,8 +271,8 @@ func noteMissing(s *lang.Site) (out hcl.Diagnostics) {
 
 // planMachines plans the site on recorded machines, in memory, and returns what is found. What a recording or a machine
 // does not have, and a run would, is a warning.
-func planMachines(e *app.Env, g *lab.Given, machines []string) hcl.Diagnostics {
-	var all boot.MachineFindings
+func planMachines(e *machine.Env, g *lab.Given, machines []string) hcl.Diagnostics {
+	var all evaluate.MachineFindings
 	plan := func(ctx context.Context, machine string) (out hcl.Diagnostics) {
 		n, err := lab.OpenMachine(e.WithOwnRedactor(), g, machine, nil)
 		if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/prelet/prelet/internal/model/value"
 )
 
-func newTestEnv() *app.Env {
-	return &app.Env{
+func newTestEnv() *machine.Env {
+	return &machine.Env{
 		Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor(),
 		Say: func(string) {},
 	}
@@ -59,7 +59,7 @@ func TestValidateStrict(t *testing.T) {
 		{"error, strict", wrong, true, false, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}, Strict: c.strict}
+			o := ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}, Strict: c.strict}
 			got, err := Validate(newTestEnv(), o)
 			if err != nil {
 				t.Fatalf("Validate: %v, want no error", err)
@@ -124,7 +124,7 @@ func TestValidateSaysWhatEachPlanRefuses(t *testing.T) {
 		{"a base of the site", alone, fault.ConfigInvalid, hcl.DiagError},
 		{"whole", trust + fetch + write, "", 0},
 	} {
-		o := ValidateOptions{Request: lab.Request{Where: app.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}}
+		o := ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}}
 		got, err := Validate(newTestEnv(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -293,19 +293,19 @@ func TestValidateOnMachines(t *testing.T) {
 		fails          fault.Code
 	}{
 		{"no machine", head + reserve, lab.Request{}, "", "", ""},
-		{"a small machine", head + reserve, lab.Request{Where: app.Where{Hardware: vm}}, "", "", fault.ReserveRefused},
-		{"a good machine", head, lab.Request{Where: app.Where{Hardware: vm}}, "", "", ""},
+		{"a small machine", head + reserve, lab.Request{Where: machine.Where{Hardware: vm}}, "", "", fault.ReserveRefused},
+		{"a good machine", head, lab.Request{Where: machine.Where{Hardware: vm}}, "", "", ""},
 		{"a variable without a value", variable, lab.Request{}, fault.VariableMissing, "", ""},
-		{"a machine without its value", variable, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.VariableMissing, ""},
-		{"with its value", variable, lab.Request{Where: app.Where{Hardware: vm, Variables: []string{"rack=4"}}}, "", "", ""},
-		{"a value", variable, lab.Request{Where: app.Where{Variables: []string{"rack=4"}}}, "", "", ""},
-		{"a value that a rule refuses", variable, lab.Request{Where: app.Where{Variables: []string{"rack=3"}}}, "", "", fault.VariableInvalid},
-		{"a value of another type", variable, lab.Request{Where: app.Where{Variables: []string{"rack=x"}}}, "", "", fault.VariableInvalid},
-		{"an unknown variable", head, lab.Request{Where: app.Where{Variables: []string{"rack=x"}}}, "", "", fault.VariableUnknown},
-		{"an object that is not given", cluster, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.ClusterUnusable, ""},
-		{"a detector's reply", "detector \"d\" { required = true }\n" + head, lab.Request{Where: app.Where{Hardware: vm}}, "", fault.DetectorFailed, ""},
+		{"a machine without its value", variable, lab.Request{Where: machine.Where{Hardware: vm}}, "", fault.VariableMissing, ""},
+		{"with its value", variable, lab.Request{Where: machine.Where{Hardware: vm, Variables: []string{"rack=4"}}}, "", "", ""},
+		{"a value", variable, lab.Request{Where: machine.Where{Variables: []string{"rack=4"}}}, "", "", ""},
+		{"a value that a rule refuses", variable, lab.Request{Where: machine.Where{Variables: []string{"rack=3"}}}, "", "", fault.VariableInvalid},
+		{"a value of another type", variable, lab.Request{Where: machine.Where{Variables: []string{"rack=x"}}}, "", "", fault.VariableInvalid},
+		{"an unknown variable", head, lab.Request{Where: machine.Where{Variables: []string{"rack=x"}}}, "", "", fault.VariableUnknown},
+		{"an object that is not given", cluster, lab.Request{Where: machine.Where{Hardware: vm}}, "", fault.ClusterUnusable, ""},
+		{"a detector's reply", "detector \"d\" { required = true }\n" + head, lab.Request{Where: machine.Where{Hardware: vm}}, "", fault.DetectorFailed, ""},
 		{"what a recording was never asked", variable, lab.Request{From: recording}, fault.Unread, "", ""},
-		{"a recording with a value", variable, lab.Request{Where: app.Where{Variables: []string{"rack=4"}}, From: recording}, "", "", ""},
+		{"a recording with a value", variable, lab.Request{Where: machine.Where{Variables: []string{"rack=4"}}, From: recording}, "", "", ""},
 		{"a recording that is missing", head, lab.Request{From: "none.prelet"}, "", "", fault.RecordingInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 // Compare returns how a plan differs from the expectations of the run, its snapshot aside. The first failure names the
 // detectors without a reply, because that may be its cause.
-func (r *Run) Compare(p *boot.Plan) []Failure {
+func (r *Run) Compare(p *evaluate.Plan) []Failure {
 	out := r.compare(p)
 	if silent := r.listSilent(p); len(out) > 0 && out[0].Kind != KindExpected && len(silent) > 0 {
 		advice := fmt.Sprintf("Detectors of the site without a reply here: %s. Give one in the run: "+
@@ -32,16 +32,16 @@ func (r *Run) Compare(p *boot.Plan) []Failure {
 
 // listSilent returns the detectors that had no reply, of the machine or of the run, by name. A detector without a lock
 // is not asked.
-func (r *Run) listSilent(p *boot.Plan) []string {
+func (r *Run) listSilent(p *evaluate.Plan) []string {
 	if p.Tape == nil {
 		return nil
 	}
 	hasReply := map[string]bool{}
 	for _, e := range p.Tape.Entries() {
-		if lock, err := world.Lock.Request(e.Question); e.Kind == world.KindLock && err == nil {
+		if lock, err := tape.Lock.Request(e.Question); e.Kind == tape.KindLock && err == nil {
 			hasReply[lock.Name] = hasReply[lock.Name] || false
 		}
-		if asked, err := world.Detector.Request(e.Question); e.Kind == world.KindDetector && err == nil {
+		if asked, err := tape.Detector.Request(e.Question); e.Kind == tape.KindDetector && err == nil {
 			hasReply[asked.Name] = e.Answer.Fault == nil
 		}
 	}
@@ -53,7 +53,7 @@ func (r *Run) listSilent(p *boot.Plan) []string {
 	return slices.Sorted(maps.Keys(hasReply))
 }
 
-func (r *Run) compare(p *boot.Plan) (out []Failure) {
+func (r *Run) compare(p *evaluate.Plan) (out []Failure) {
 	var errs hcl.Diagnostics
 	for _, d := range p.Diagnostics {
 		if d.Severity == hcl.DiagError {

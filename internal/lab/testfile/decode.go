@@ -295,8 +295,8 @@ func decodeDetector(v cty.Value) (out Detector, why string) {
 }
 
 // decodeReply returns the reply of a detector. Its fields have the names of the detector's own reply.
-func decodeReply(fields map[string]cty.Value) (world.DetectorAns, error) {
-	reply := world.DetectorAns{
+func decodeReply(fields map[string]cty.Value) (tape.DetectorAns, error) {
+	reply := tape.DetectorAns{
 		Version:    "0.0.0-test",
 		Attributes: map[string]string{},
 		Labels:     map[string]string{},

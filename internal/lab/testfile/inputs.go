@@ -93,19 +93,19 @@ func (r *Run) checkDetectors(site *lang.Site) (diags hcl.Diagnostics) {
 }
 
 // DetectorAnswers returns the replies of a run's detectors as answers.
-func (r *Run) DetectorAnswers() map[string]world.Answer {
-	out := map[string]world.Answer{}
+func (r *Run) DetectorAnswers() map[string]tape.Answer {
+	out := map[string]tape.Answer{}
 	for name, d := range r.Detectors {
 		why := fmt.Sprintf("the test says that %q is %s", name, d.State)
 		switch d.State {
 		case "failed":
-			out[name] = world.Failure(fault.DetectorFailed, why, "")
+			out[name] = tape.Failure(fault.DetectorFailed, why, "")
 		case "absent":
-			out[name] = world.Failure(fault.Absent, why, "")
+			out[name] = tape.Failure(fault.Absent, why, "")
 		case "skipped":
-			out[name] = world.Detector.Answer(world.DetectorAns{Skipped: why})
+			out[name] = tape.Detector.Answer(tape.DetectorAns{Skipped: why})
 		default:
-			out[name] = world.Detector.Answer(d.Reply)
+			out[name] = tape.Detector.Answer(d.Reply)
 		}
 	}
 	return out

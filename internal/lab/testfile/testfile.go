@@ -62,7 +62,7 @@ type Literal struct {
 // Detector is the reply of a detector.
 type Detector struct {
 	State string // ok, failed, absent or skipped
-	Reply world.DetectorAns
+	Reply tape.DetectorAns
 	At    hcl.Range
 }
 

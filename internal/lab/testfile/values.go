@@ -14,7 +14,7 @@ import (
 
 // makeNodeValue returns `node` as the conditions of tests see it: the finished node as render stages see it, and its
 // files by path. Where the plan is not complete, files are unknown: a file may be missing for lack of an answer.
-func makeNodeValue(p *boot.Plan) cty.Value {
+func makeNodeValue(p *evaluate.Plan) cty.Value {
 	attributes := map[string]cty.Value{}
 	if n := p.Eval.Node(); n.Type().IsObjectType() && n.IsKnown() {
 		attributes = n.AsValueMap()
@@ -29,7 +29,7 @@ func makeNodeValue(p *boot.Plan) cty.Value {
 }
 
 // makePlanValue returns `plan` as the conditions of tests see it.
-func makePlanValue(p *boot.Plan) cty.Value {
+func makePlanValue(p *evaluate.Plan) cty.Value {
 	var degraded, warnings, holds []string
 	for _, d := range p.Degraded {
 		degraded = append(degraded, string(d.Code))
@@ -63,7 +63,7 @@ func makeTexts(texts []string) cty.Value {
 }
 
 // makeFilesValue returns node.files.
-func makeFilesValue(p *boot.Plan) cty.Value {
+func makeFilesValue(p *evaluate.Plan) cty.Value {
 	if !p.Complete {
 		return cty.DynamicVal
 	}
@@ -82,9 +82,9 @@ func makeFilesValue(p *boot.Plan) cty.Value {
 
 // makeFileValue returns one file. Its content is marked with the credentials in it; that of a folder, and of a file
 // that is removed, is null.
-func makeFileValue(c boot.FileChange) cty.Value {
+func makeFileValue(c evaluate.FileChange) cty.Value {
 	content := cty.NullVal(cty.String)
-	if c.File.Kind == node.Regular && c.File.Purpose != "identity" {
+	if c.File.Kind == desired.Regular && c.File.Purpose != "identity" {
 		content = c.File.Text.Value()
 	}
 

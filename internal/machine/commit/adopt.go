@@ -23,10 +23,10 @@ import (
 //     not by a new generation. After a state was set aside or lost, also the one on the disk.
 func adopt(
 	s *generation.Store,
-	p *boot.Plan,
+	p *evaluate.Plan,
 	out *generation.Proposal,
 	spec *activation.Spec,
-) (adopted []node.StoredFile, err error) {
+) (adopted []desired.StoredFile, err error) {
 	cur, err := s.Current()
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func adopt(
 		return nil, err
 	}
 
-	var was *node.StoredPlan // read when the plan does not name a file
+	var was *desired.StoredPlan // read when the plan does not name a file
 
 	for _, e := range cur.Entries {
 		isPlanned := func(t generation.Target) bool { return t.Path == e.Path }
@@ -49,7 +49,7 @@ func adopt(
 		}
 
 		if was == nil {
-			plan, _ := node.ReadStoredPlan(s, cur.Gen) // without a plan, no file has a purpose
+			plan, _ := desired.ReadStoredPlan(s, cur.Gen) // without a plan, no file has a purpose
 			was = &plan
 		}
 
@@ -126,10 +126,10 @@ func adoptToken(
 // adoptLeftToken adds the kubeconfig with the bootstrap token that prelet wrote before a state was set aside or lost.
 func adoptLeftToken(
 	s *generation.Store,
-	p *boot.Plan,
+	p *evaluate.Plan,
 	out *generation.Proposal,
 	spec *activation.Spec,
-) []node.StoredFile {
+) []desired.StoredFile {
 	path := cmp.Or(p.Node.FindPath("bootstrap-kubeconfig"), bootstrapKubeconfig)
 	now, content, err := s.Observe(path)
 	isKnown := slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == path })
@@ -139,7 +139,7 @@ func adoptLeftToken(
 
 	addToken(generation.TargetOf(path, now, content), out, spec)
 
-	return []node.StoredFile{{Path: path, Purpose: "bootstrap-kubeconfig"}}
+	return []desired.StoredFile{{Path: path, Purpose: "bootstrap-kubeconfig"}}
 }
 
 func addToken(t generation.Target, out *generation.Proposal, spec *activation.Spec) {
@@ -151,7 +151,7 @@ func addToken(t generation.Target, out *generation.Proposal, spec *activation.Sp
 // observedState returns the state of a file when the plan was made. For a file with a secret the plan only knows
 // whether it is the same, so the result is nil.
 func observedState(o ProposalInput, path string, secret bool) *generation.FileState {
-	i := slices.IndexFunc(o.Plan.Changes, func(c boot.FileChange) bool {
+	i := slices.IndexFunc(o.Plan.Changes, func(c evaluate.FileChange) bool {
 		return c.File.Path == path
 	})
 	if i < 0 {
@@ -166,7 +166,7 @@ func observedState(o ProposalInput, path string, secret bool) *generation.FileSt
 	return state
 }
 
-func toState(a world.TargetAns, secret bool) *generation.FileState {
+func toState(a tape.TargetAns, secret bool) *generation.FileState {
 	switch {
 	case !a.Exists:
 		return &generation.FileState{}

@@ -33,7 +33,7 @@ import (
 // ProposalInput are the inputs of a proposal.
 type ProposalInput struct {
 	Store    *generation.Store // locked and recovered
-	Plan     *boot.Plan        // complete
+	Plan     *evaluate.Plan    // complete
 	Node     PlannedNode
 	Redactor *value.Redactor // of the secrets of this node
 	Root     nodefile.Root   // whose names of users and groups are the owners of files
@@ -46,7 +46,7 @@ type ProposalInput struct {
 // PlannedNode is the node that a plan was made of, with what only a commit needs of it.
 type PlannedNode interface {
 	// Recording returns the recording of a plan. A run that changes nothing does not need it.
-	Recording(p *boot.Plan) *world.Recording
+	Recording(p *evaluate.Plan) *tape.Recording
 	// Secret returns the content of a credential.
 	Secret(name string) ([]byte, error)
 	// Hidden returns the observed state of a file whose content is in no plan; nil if it is not known.
@@ -55,7 +55,7 @@ type PlannedNode interface {
 
 // PlanID returns the identity under which a plan is held: its hash and the kubelet's version, since another kubelet may
 // accept a plan that this one rejects.
-func PlanID(p *boot.Plan) string {
+func PlanID(p *evaluate.Plan) string {
 	return p.Hash + "@" + cmp.Or(p.Kubelet.KnownVersion(), "unknown")
 }
 
@@ -98,13 +98,13 @@ func BuildProposal(o ProposalInput) (generation.Proposal, activation.Spec, error
 }
 
 // addFile adds a planned file to the spec. One that does not decide about the kubelet is only in the generation.
-func addFile(spec *activation.Spec, n node.Node, f node.File, content []byte) {
+func addFile(spec *activation.Spec, n desired.Node, f desired.File, content []byte) {
 	if strings.Contains(f.Path, "/systemd/system/") {
 		spec.UnitFiles = true
 	}
 
 	switch {
-	case f.Kind != node.Regular || f.CreateOnly:
+	case f.Kind != desired.Regular || f.CreateOnly:
 	case f.Purpose == "kubeconfig": // the kubelet may write it again
 		spec.ReplacesCA = true
 	case isBootstrapKubeconfig(f):
@@ -119,7 +119,7 @@ const (
 	bootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
 )
 
-func isBootstrapKubeconfig(f node.File) bool {
+func isBootstrapKubeconfig(f desired.File) bool {
 	return f.Purpose == "bootstrap-kubeconfig"
 }
 
@@ -151,7 +151,7 @@ func (o ProposalInput) compareMachine(gen int) machineid.Comparison {
 func buildBlobs(
 	o ProposalInput,
 	spec activation.Spec,
-	adopted []node.StoredFile,
+	adopted []desired.StoredFile,
 ) (map[string][]byte, error) {
 	rec := o.Node.Recording(o.Plan)
 	rec.Compact = true
@@ -161,7 +161,7 @@ func buildBlobs(
 		return nil, err
 	}
 
-	out := map[string][]byte{world.RecordingBlob: text.Bytes()}
+	out := map[string][]byte{tape.RecordingBlob: text.Bytes()}
 
 	if !spec.Reconcile && spec.TaintCredential == "" {
 		addNodeObject(o, &spec)
@@ -172,13 +172,13 @@ func buildBlobs(
 		return nil, err
 	}
 
-	out[node.PlanBlob], err = encodePlan(o.Plan, o.Machine, adopted)
+	out[desired.PlanBlob], err = encodePlan(o.Plan, o.Machine, adopted)
 
 	return out, err
 }
 
 // listTargetFiles returns the planned files and those that the comparison adds: the kubelet's state files as absent.
-func listTargetFiles(p *boot.Plan) []node.File {
+func listTargetFiles(p *evaluate.Plan) []desired.File {
 	files := slices.Clone(p.Node.Files)
 	for _, c := range p.Changes {
 		if (c.File.Purpose == "state" || c.File.Purpose == "identity") && c.Action == "delete" {
@@ -186,9 +186,9 @@ func listTargetFiles(p *boot.Plan) []node.File {
 		}
 	}
 
-	rank := func(f node.File) int {
+	rank := func(f desired.File) int {
 		switch {
-		case f.Kind == node.Directory:
+		case f.Kind == desired.Directory:
 			return 0
 		case f.Purpose == "kubelet-flags":
 			return 2
@@ -197,7 +197,7 @@ func listTargetFiles(p *boot.Plan) []node.File {
 		return 1
 	}
 
-	slices.SortStableFunc(files, func(a, b node.File) int {
+	slices.SortStableFunc(files, func(a, b desired.File) int {
 		if d := rank(a) - rank(b); d != 0 {
 			return d
 		}
@@ -240,7 +240,7 @@ func checkUnmarked(o ProposalInput) error {
 		}
 	}
 	for _, f := range n.Files {
-		isPlain := f.Kind == node.Regular && len(f.Text.Secrets()) == 0
+		isPlain := f.Kind == desired.Regular && len(f.Text.Secrets()) == 0
 		if isPlain && o.Redactor.Holds(f.Text.Template()) {
 			return refuse(f.Path, f.Origins)
 		}
@@ -252,7 +252,7 @@ func checkUnmarked(o ProposalInput) error {
 	return nil
 }
 
-func buildTarget(o ProposalInput, f node.File) (generation.Target, error) {
+func buildTarget(o ProposalInput, f desired.File) (generation.Target, error) {
 	t := generation.Target{
 		Path:       f.Path,
 		Mode:       generation.Keep,
@@ -286,9 +286,9 @@ func buildTarget(o ProposalInput, f node.File) (generation.Target, error) {
 	}
 
 	switch f.Kind {
-	case node.Directory:
+	case desired.Directory:
 		t.Kind = generation.Dir
-	case node.Regular:
+	case desired.Regular:
 		t.Kind = generation.File
 
 		b, err := f.Text.Bytes(o.Node.Secret)
@@ -310,7 +310,7 @@ func buildTarget(o ProposalInput, f node.File) (generation.Target, error) {
 
 // checkBearer refuses a token that no kubelet can send. A node that fetches a ConfigMap has checked it before; other
 // nodes check it only here.
-func checkBearer(f node.File, from PlannedNode) error {
+func checkBearer(f desired.File, from PlannedNode) error {
 	for _, name := range f.Text.Secrets() {
 		b, err := from.Secret(name)
 		if err == nil && !isToken(b) {
@@ -395,20 +395,20 @@ func buildSpec(o ProposalInput) activation.Spec {
 
 // encodePlan returns the plan as a generation stores it, with the files that it adopted from the generation before.
 func encodePlan(
-	p *boot.Plan,
+	p *evaluate.Plan,
 	on machineid.Hashes,
-	adopted []node.StoredFile,
+	adopted []desired.StoredFile,
 ) ([]byte, error) {
-	files := []node.StoredFile{}
+	files := []desired.StoredFile{}
 	for _, f := range listTargetFiles(p) {
 		files = append(files, hostfiles.NewStoredFile(p.Node, f))
 	}
 
 	return json.Marshal(struct {
-		node.StoredPlan
+		desired.StoredPlan
 		machineid.Hashes // the machine that it was made on; read by machineid
 	}{
-		node.StoredPlan{
+		desired.StoredPlan{
 			FormatVersion: 1,
 			Hash:          p.Hash,
 			Node:          p.Node.Stored(),

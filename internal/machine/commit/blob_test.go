@@ -16,38 +16,38 @@ import (
 )
 
 // planOfEverything returns a plan whose stored form has a value in each field.
-func planOfEverything() *boot.Plan {
+func planOfEverything() *evaluate.Plan {
 	secret := value.TemplateText("password=" + value.Placeholder("password") + "\n")
-	files := []node.File{
-		{Path: "/etc/boot", Kind: node.Regular, Purpose: "bootstrap-kubeconfig", OutsideHash: true},
-		{Path: "/etc/ca", Kind: node.Regular, Purpose: "ca", Text: value.PlainText("a<&>\u2028é\n"), Mode: 0o600, Owner: "root:x"},
-		{Path: "/etc/chrony", Kind: node.Regular, Purpose: "file", Text: secret, Notify: []string{"chrony"}, CreateOnly: true},
-		{Path: "/etc/folder", Kind: node.Directory, Purpose: "directory", Notify: []string{}},
-		{Path: "/etc/gone", Kind: node.Missing, Purpose: "file", Notify: []string{"kubelet"}},
+	files := []desired.File{
+		{Path: "/etc/boot", Kind: desired.Regular, Purpose: "bootstrap-kubeconfig", OutsideHash: true},
+		{Path: "/etc/ca", Kind: desired.Regular, Purpose: "ca", Text: value.PlainText("a<&>\u2028é\n"), Mode: 0o600, Owner: "root:x"},
+		{Path: "/etc/chrony", Kind: desired.Regular, Purpose: "file", Text: secret, Notify: []string{"chrony"}, CreateOnly: true},
+		{Path: "/etc/folder", Kind: desired.Directory, Purpose: "directory", Notify: []string{}},
+		{Path: "/etc/gone", Kind: desired.Missing, Purpose: "file", Notify: []string{"kubelet"}},
 	}
 
-	return &boot.Plan{
+	return &evaluate.Plan{
 		Hash: "sha256:x",
-		Node: node.Node{
-			Labels: []node.Label{{Key: "a", Value: "b"}, {Key: "c"}},
-			Taints: []node.Taint{
+		Node: desired.Node{
+			Labels: []desired.Label{{Key: "a", Value: "b"}, {Key: "c"}},
+			Taints: []desired.Taint{
 				{Taint: kubelet.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}},
 				{Taint: kubelet.Taint{Key: "c", Effect: "NoExecute"}, Startup: true},
 			},
-			Flags:  []node.Flag{{Name: "v", Value: "2"}, {Name: "node-ip"}},
+			Flags:  []desired.Flag{{Name: "v", Value: "2"}, {Name: "node-ip"}},
 			Config: map[string]any{"z": int64(9007199254740993), "a": []any{true, "<", nil}, "m": map[string]any{}},
 			Files:  files,
-			Activation: &node.Activation{
+			Activation: &desired.Activation{
 				Stage: "kubelet", Unit: "kubelet.service", SettleMillis: 1, TimeoutMillis: 2, BoundMillis: 3, Rollback: true,
 				ReconcileLabels: true, Configz: "configz", TaintCredential: "taints",
-				Annotations: &annotation.Settings{Revision: "1"}, Conditions: []node.Condition{{}},
+				Annotations: &annotation.Settings{Revision: "1"}, Conditions: []desired.Condition{{}},
 			},
-			Units: []node.Unit{
+			Units: []desired.Unit{
 				{Stage: "chrony", Unit: "chrony.service", Action: "reload", TimeoutMillis: 4, SettleMillis: 5},
 			},
 		},
-		Changes: []boot.FileChange{
-			{File: node.File{Path: "/var/lib/kubelet/state", Kind: node.Missing, Purpose: "state"}, Action: "delete"},
+		Changes: []evaluate.FileChange{
+			{File: desired.File{Path: "/var/lib/kubelet/state", Kind: desired.Missing, Purpose: "state"}, Action: "delete"},
 		},
 	}
 }
@@ -55,7 +55,7 @@ func planOfEverything() *boot.Plan {
 // The stored plan of a generation is read by field names, by this version and by later ones.
 func TestPlanBlobIsReadBack(t *testing.T) {
 	p := planOfEverything()
-	b, err := encodePlan(p, machineid.Hashes{ID: "sha256:x"}, []node.StoredFile{{Path: "/etc/old", Purpose: "kubeconfig"}})
+	b, err := encodePlan(p, machineid.Hashes{ID: "sha256:x"}, []desired.StoredFile{{Path: "/etc/old", Purpose: "kubeconfig"}})
 	must(t, err)
 
 	stored, err := os.ReadFile("testdata/plan.json")
@@ -100,7 +100,7 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 		t.Errorf("of another machine: %q", why)
 	}
 
-	back, err := node.ReadStoredPlan(s, gen)
+	back, err := desired.ReadStoredPlan(s, gen)
 	again, _ := json.Marshal(back)
 	if want := bytes.Replace(b, []byte(`,"machine":"sha256:x"`), nil, 1); err != nil || !bytes.Equal(again, want) {
 		t.Errorf("read back, got %s, %v; want %s", again, err, want)

@@ -14,7 +14,7 @@ import (
 
 // Diagnose returns a failure to write a planned file as a diagnostic with the place of the file in the site. It returns
 // nil for other failures.
-func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
+func Diagnose(p *evaluate.Plan, err error) *hcl.Diagnostic {
 	var f *fault.Fault
 	if p == nil || !errors.As(err, &f) {
 		return nil
@@ -46,7 +46,7 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 }
 
 // findRange returns the place in the site of a planned file; path is that of the file or of a folder above it.
-func findRange(p *boot.Plan, path string) (hcl.Range, bool) {
+func findRange(p *evaluate.Plan, path string) (hcl.Range, bool) {
 	for _, f := range p.Node.Files {
 		if f.Path != path && !strings.HasPrefix(f.Path, path+"/") {
 			continue

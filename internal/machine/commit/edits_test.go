@@ -197,7 +197,7 @@ func (b *bench) playEdits(c editCase) {
 }
 
 // ofTwoFiles is planOf with two files that the kubelet reads.
-func ofTwoFiles(name string) *boot.Plan {
+func ofTwoFiles(name string) *evaluate.Plan {
 	p := planOf(name)
 	if p.Complete {
 		f := p.Node.Files[0]

@@ -17,7 +17,7 @@ import (
 )
 
 // Flags returns the words that the kubelet's command line must contain; nil: they are not checked.
-func Flags(p *boot.Plan) []string {
+func Flags(p *evaluate.Plan) []string {
 	for _, f := range p.Node.Files {
 		if f.Argv != nil {
 			return f.Argv
@@ -30,7 +30,7 @@ func Flags(p *boot.Plan) []string {
 // HealthzURL returns the URL of the planned kubelet's /healthz: flags take precedence over the configuration, and that
 // over the kubelet's defaults (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). It returns "" when the
 // endpoint is off, or when the configuration is not planned and so not known.
-func HealthzURL(p *boot.Plan) string {
+func HealthzURL(p *evaluate.Plan) string {
 	at := listenAddress(p, "healthzBindAddress", "healthzPort", "10248")
 	if at == "" {
 		return ""
@@ -41,7 +41,7 @@ func HealthzURL(p *boot.Plan) string {
 
 // buildConfigz returns how to read the running configuration: on the kubelet's own port, where it serves a self-signed
 // certificate unless tlsCertFile names another. It returns nil when the configuration is not known.
-func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
+func buildConfigz(p *evaluate.Plan, credential string) *kubelet.Configz {
 	at := listenAddress(p, "address", "port", "10250")
 	if at == "" {
 		return nil
@@ -66,11 +66,11 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 // buildLoggedConfig returns the planned configuration, to compare it with the configuration that the kubelet logs. It
 // returns nil for a kubelet that does not log it, for a configuration that this plan does not write, and where it is
 // not known which flags the kubelet gets.
-func buildLoggedConfig(p *boot.Plan) *kubelet.Configz {
+func buildLoggedConfig(p *evaluate.Plan) *kubelet.Configz {
 	minor, isKnown := known.Minor(p.Kubelet.KnownVersion())
 	config, isPlanned := p.Node.FindPurpose("kubelet-config")
 	isWritten := isPlanned && len(config.Text.Secrets()) == 0
-	isAssumed := slices.ContainsFunc(p.Node.Flags, func(f node.Flag) bool { return f.Assumed })
+	isAssumed := slices.ContainsFunc(p.Node.Flags, func(f desired.Flag) bool { return f.Assumed })
 	if !isKnown || minor < kubelet.LoggedConfigSince || !isWritten || isAssumed || p.Node.Effective == nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func buildLoggedConfig(p *boot.Plan) *kubelet.Configz {
 }
 
 // resolvePaths returns a planned configuration as the running kubelet has it, without secrets.
-func resolvePaths(p *boot.Plan, config map[string]any) map[string]any {
+func resolvePaths(p *evaluate.Plan, config map[string]any) map[string]any {
 	f, _ := p.Node.FindPurpose("kubelet-config")
 	file := cmp.Or(f.Path, p.Node.Inherited.ConfigFile)
 	config = kubelet.WithoutSecrets(config)
@@ -92,12 +92,12 @@ func resolvePaths(p *boot.Plan, config map[string]any) map[string]any {
 
 // servingFolder returns the folder of the kubelet's certificates if the planned kubelet requests the certificate of its
 // API from the cluster, and "" otherwise. Source: pkg/kubelet/kubelet.go, NewMainKubelet.
-func servingFolder(p *boot.Plan) string {
+func servingFolder(p *evaluate.Plan) string {
 	gates, _ := p.Node.Effective["featureGates"].(map[string]any)
 	if p.Node.Effective["serverTLSBootstrap"] != true || gates["RotateKubeletServerCertificate"] == false {
 		return ""
 	}
-	if f, ok := node.FindFlag(p.Node.Flags, "cert-dir"); ok && f.Value != "" {
+	if f, ok := desired.FindFlag(p.Node.Flags, "cert-dir"); ok && f.Value != "" {
 		return f.Value
 	}
 
@@ -106,7 +106,7 @@ func servingFolder(p *boot.Plan) string {
 
 // readSetting returns a setting of the planned kubelet as text, and otherwise its default. Flags take precedence, also
 // those of a unit that is not known.
-func readSetting(p *boot.Plan, name, byDefault string) string {
+func readSetting(p *evaluate.Plan, name, byDefault string) string {
 	text := fmt.Sprint(p.Node.Effective[name])
 	if text == "" || p.Node.Effective[name] == nil {
 		return byDefault
@@ -117,7 +117,7 @@ func readSetting(p *boot.Plan, name, byDefault string) string {
 
 // listenAddress returns the address of the planned kubelet as host:port, from two fields. It returns "" when the
 // configuration is not known.
-func listenAddress(p *boot.Plan, addressField, portField, byDefault string) string {
+func listenAddress(p *evaluate.Plan, addressField, portField, byDefault string) string {
 	if p.Node.Config == nil {
 		return ""
 	}
@@ -141,7 +141,7 @@ func listenAddress(p *boot.Plan, addressField, portField, byDefault string) stri
 
 // describePodSettings returns the settings that must match the container runtime: the cgroup driver, whether the
 // kubelet creates cgroups for pods, and the runtime endpoint. It returns "" when the configuration is not known.
-func describePodSettings(p *boot.Plan) string {
+func describePodSettings(p *evaluate.Plan) string {
 	if p.Node.Config == nil {
 		return ""
 	}
@@ -156,7 +156,7 @@ func describePodSettings(p *boot.Plan) string {
 // NodeName returns the name under which the planned kubelet registers: --hostname-override, or the host's name as the
 // kubelet writes it (pkg/util/node/node.go, GetHostname). With an in-tree cloud provider it returns "", because the
 // provider names the node.
-func NodeName(p *boot.Plan, hostname string) string {
+func NodeName(p *evaluate.Plan, hostname string) string {
 	name, isCloud := identity.FindNameFlags(p.Node.Flags)
 	if isCloud {
 		return ""

@@ -22,7 +22,7 @@ func TestHealthz(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		config map[string]any
-		flags  []node.Flag
+		flags  []desired.Flag
 		want   string
 	}{
 		{"the kubelet's defaults", map[string]any{}, nil, "http://127.0.0.1:10248/healthz"},
@@ -31,13 +31,13 @@ func TestHealthz(t *testing.T) {
 			"http://127.0.0.2:1234/healthz",
 		},
 		{
-			"a flag wins", map[string]any{"healthzPort": 1234}, []node.Flag{{Name: "healthz-port", Value: "99"}},
+			"a flag wins", map[string]any{"healthzPort": 1234}, []desired.Flag{{Name: "healthz-port", Value: "99"}},
 			"http://127.0.0.1:99/healthz",
 		},
 		{"all addresses", map[string]any{"healthzBindAddress": "0.0.0.0"}, nil, "http://127.0.0.1:10248/healthz"},
 		{"all addresses of IPv6", map[string]any{"healthzBindAddress": "::"}, nil, "http://[::1]:10248/healthz"},
 		{"turned off", map[string]any{"healthzPort": 0}, nil, ""},
-		{"turned off by a flag", map[string]any{}, []node.Flag{{Name: "healthz-port", Value: "0"}}, ""},
+		{"turned off by a flag", map[string]any{}, []desired.Flag{{Name: "healthz-port", Value: "0"}}, ""},
 		{"null is the default", map[string]any{"healthzPort": nil}, nil, "http://127.0.0.1:10248/healthz"},
 		{"no address", map[string]any{"healthzBindAddress": "localhost@evil.example"}, nil, ""},
 		{"not ours to know", nil, nil, ""},
@@ -49,23 +49,23 @@ func TestHealthz(t *testing.T) {
 }
 
 // makePlan returns a plan with the configuration that its kubelet works with.
-func makePlan(t *testing.T, config map[string]any, flags []node.Flag) *boot.Plan {
+func makePlan(t *testing.T, config map[string]any, flags []desired.Flag) *evaluate.Plan {
 	t.Helper()
-	n := node.Node{Config: config, Flags: flags}
+	n := desired.Node{Config: config, Flags: flags}
 	merged, err := stages.MergeDropIns(n, nil, "")
 	must(t, err)
 	n.Effective = merged.Effective(flags)
 
-	return &boot.Plan{Node: n}
+	return &evaluate.Plan{Node: n}
 }
 
 func TestPods(t *testing.T) {
 	for _, c := range []struct {
 		config map[string]any
-		flags  []node.Flag
+		flags  []desired.Flag
 		want   string
 	}{
-		{nil, []node.Flag{{Name: "cgroup-driver", Value: "systemd"}}, ""},
+		{nil, []desired.Flag{{Name: "cgroup-driver", Value: "systemd"}}, ""},
 		{map[string]any{}, nil, "cgroupfs true unix:///run/containerd/containerd.sock"},
 		{
 			map[string]any{"cgroupDriver": "systemd", "cgroupsPerQOS": false, "containerRuntimeEndpoint": "unix:///x"},
@@ -73,7 +73,7 @@ func TestPods(t *testing.T) {
 		},
 		{
 			map[string]any{"cgroupDriver": "systemd"},
-			[]node.Flag{{Name: "cgroup-driver", Value: "cgroupfs"}, {Name: "v", Value: "2"}},
+			[]desired.Flag{{Name: "cgroup-driver", Value: "cgroupfs"}, {Name: "v", Value: "2"}},
 			"cgroupfs true unix:///run/containerd/containerd.sock",
 		},
 	} {
@@ -85,15 +85,15 @@ func TestPods(t *testing.T) {
 
 func TestNodeName(t *testing.T) {
 	for _, c := range []struct {
-		flags []node.Flag
+		flags []desired.Flag
 		want  string
 	}{
 		{nil, "worker-1"},
-		{[]node.Flag{{Name: "hostname-override", Value: "Other"}}, "other"},
-		{[]node.Flag{{Name: "cloud-provider", Value: "external"}}, "worker-1"},
-		{[]node.Flag{{Name: "cloud-provider", Value: "aws"}, {Name: "hostname-override", Value: "x"}}, ""},
+		{[]desired.Flag{{Name: "hostname-override", Value: "Other"}}, "other"},
+		{[]desired.Flag{{Name: "cloud-provider", Value: "external"}}, "worker-1"},
+		{[]desired.Flag{{Name: "cloud-provider", Value: "aws"}, {Name: "hostname-override", Value: "x"}}, ""},
 	} {
-		if got := NodeName(&boot.Plan{Node: node.Node{Flags: c.flags}}, " Worker-1\n"); got != c.want {
+		if got := NodeName(&evaluate.Plan{Node: desired.Node{Flags: c.flags}}, " Worker-1\n"); got != c.want {
 			t.Errorf("%v: %q, want %q", c.flags, got, c.want)
 		}
 	}
@@ -101,12 +101,12 @@ func TestNodeName(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	argv := []string{"--v=2", "--node-labels=a=b"}
-	p := &boot.Plan{Node: node.Node{Files: []node.File{{Path: "/etc/a"}, {Path: "/etc/default/kubelet", Argv: argv}}}}
+	p := &evaluate.Plan{Node: desired.Node{Files: []desired.File{{Path: "/etc/a"}, {Path: "/etc/default/kubelet", Argv: argv}}}}
 	if got := Flags(p); !slices.Equal(got, argv) {
 		t.Errorf("got %q, want %q", got, argv)
 	}
 
-	if got := Flags(&boot.Plan{}); got != nil {
+	if got := Flags(&evaluate.Plan{}); got != nil {
 		t.Errorf("without a file: %q", got)
 	}
 }
@@ -156,23 +156,23 @@ func TestNeedsDelay(t *testing.T) {
 func TestSeen(t *testing.T) {
 	hash := strings.Repeat("a", 64)
 	for _, c := range []struct {
-		old    world.TargetAns
+		old    tape.TargetAns
 		secret bool
 		want   *generation.FileState
 	}{
-		{world.TargetAns{}, false, &generation.FileState{}},
-		{world.TargetAns{}, true, &generation.FileState{}},
+		{tape.TargetAns{}, false, &generation.FileState{}},
+		{tape.TargetAns{}, true, &generation.FileState{}},
 		{
-			world.TargetAns{Exists: true, Dir: true, Mode: 0o755, UID: 1}, false,
+			tape.TargetAns{Exists: true, Dir: true, Mode: 0o755, UID: 1}, false,
 			&generation.FileState{Kind: generation.Dir, Mode: 0o755, UID: 1},
 		},
 		{
-			world.TargetAns{Exists: true, SHA256: hash, Mode: 0o600, GID: 2}, false,
+			tape.TargetAns{Exists: true, SHA256: hash, Mode: 0o600, GID: 2}, false,
 			&generation.FileState{Kind: generation.File, SHA256: hash, Mode: 0o600, GID: 2},
 		},
-		{world.TargetAns{Exists: true, Same: true}, true, nil},
+		{tape.TargetAns{Exists: true, Same: true}, true, nil},
 	} {
-		p := &boot.Plan{Changes: []boot.FileChange{{File: node.File{Path: "/x"}, Old: c.old}}}
+		p := &evaluate.Plan{Changes: []evaluate.FileChange{{File: desired.File{Path: "/x"}, Old: c.old}}}
 
 		got := observedState(ProposalInput{Plan: p, Node: anyNode{}}, "/x", c.secret)
 		if (got == nil) != (c.want == nil) || got != nil && !got.Equal(*c.want) {
@@ -180,7 +180,7 @@ func TestSeen(t *testing.T) {
 		}
 	}
 
-	if observedState(ProposalInput{Plan: &boot.Plan{}, Node: anyNode{}}, "/x", false) != nil {
+	if observedState(ProposalInput{Plan: &evaluate.Plan{}, Node: anyNode{}}, "/x", false) != nil {
 		t.Error("a target that was not looked at was seen")
 	}
 }
@@ -191,10 +191,10 @@ func TestPlannedPathsAreThoseOfTheKubelet(t *testing.T) {
 	text, err := value.TextOf(cty.StringVal("{}"))
 	must(t, err)
 	version := "1.37.1"
-	p := &boot.Plan{Node: node.Node{
+	p := &evaluate.Plan{Node: desired.Node{
 		Config:    config,
 		Effective: config,
-		Files:     []node.File{{Path: "/etc/kubelet/config.yaml", Kind: node.Regular, Purpose: "kubelet-config", Text: text}},
+		Files:     []desired.File{{Path: "/etc/kubelet/config.yaml", Kind: desired.Regular, Purpose: "kubelet-config", Text: text}},
 	}}
 	p.Kubelet.Version = &version
 

@@ -125,7 +125,7 @@ func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest t
 			continue
 		}
 		if left := h.at(bootID, now).rest(); left > 0 {
-			all = append(all, describeHold(node.Hold{Name: name, Message: h.Message}))
+			all = append(all, describeHold(desired.Hold{Name: name, Message: h.Message}))
 			rest = max(rest, left)
 		}
 	}
@@ -159,7 +159,7 @@ func (r *Run) whyHeld(ctx context.Context) string {
 
 // askHolds finds out whether holds of the site keep the kubelet from starting, and counts how long those do that a plan
 // has found to be true. Where that cannot be recorded, nothing is held. The plan may be nil.
-func (r *Run) askHolds(ctx context.Context, p *boot.Plan, redact func(string) string) {
+func (r *Run) askHolds(ctx context.Context, p *evaluate.Plan, redact func(string) string) {
 	r.areHoldsAsked = true
 	r.held = nil
 
@@ -221,20 +221,20 @@ func (r *Run) askHolds(ctx context.Context, p *boot.Plan, redact func(string) st
 
 // listHolds returns the holds of a plan, which knows all of them; otherwise those that a run of this boot found to be
 // true, in the order of their names.
-func (r *Run) listHolds(p *boot.Plan, was map[string]holding) (all []node.Hold, areKnown bool) {
-	var planned []node.Hold
+func (r *Run) listHolds(p *evaluate.Plan, was map[string]holding) (all []desired.Hold, areKnown bool) {
+	var planned []desired.Hold
 	areKnown = p != nil && (p.Complete || p.Node.Activation != nil)
 	if areKnown && p.Node.Activation != nil {
 		planned = p.Node.Activation.Holds
 	}
-	isUnknown := func(h node.Hold) bool { return h.Unknown }
+	isUnknown := func(h desired.Hold) bool { return h.Unknown }
 	if areKnown && (p.Complete || !slices.ContainsFunc(planned, isUnknown)) {
 		return planned, true
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if h := was[name]; h.Boot == r.Machine.BootID {
-			all = append(all, node.Hold{Name: name, For: h.Limit, Message: h.Message})
+			all = append(all, desired.Hold{Name: name, For: h.Limit, Message: h.Message})
 		}
 	}
 
@@ -282,11 +282,11 @@ func syncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-func (r *Run) degradeHold(h node.Hold, so string) {
+func (r *Run) degradeHold(h desired.Hold, so string) {
 	r.Report.Degrade(fault.KubeletHeld, describeHold(h)+"; "+so)
 }
 
-func describeHold(h node.Hold) string {
+func describeHold(h desired.Hold) string {
 	if h.Name == "" {
 		return h.Message
 	}

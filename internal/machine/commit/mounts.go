@@ -16,7 +16,7 @@ var mountedFolders = []string{"/etc/prelet", "/etc/kubernetes", "/var/lib/kubele
 
 // awaitMounts waits until every file system that is about to be mounted at or above a managed or planned file is there,
 // and reports whether it had to wait. If systemd does not answer, none are known: what needs systemd fails later.
-func (r *Run) awaitMounts(ctx context.Context, planned []node.File) (waited bool) {
+func (r *Run) awaitMounts(ctx context.Context, planned []desired.File) (waited bool) {
 	files := slices.Clone(mountedFolders)
 	if cur := readCurrent(r.Store); cur != nil {
 		for _, e := range cur.Entries {

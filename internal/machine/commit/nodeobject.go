@@ -51,7 +51,7 @@ func addNodeObject(o ProposalInput, spec *activation.Spec) {
 }
 
 // addGone adds the labels and taints of an earlier node that are no longer planned, except for startup taints.
-func addGone(spec *activation.Spec, was node.Stored, planned map[kubelet.Taint]bool) {
+func addGone(spec *activation.Spec, was desired.Stored, planned map[kubelet.Taint]bool) {
 	for _, l := range was.Labels {
 		key := l[0]
 		value := l[1]
@@ -74,7 +74,7 @@ func changesStartupTaints(o ProposalInput) bool {
 	if cur == nil || cur.PlanID == PlanID(o.Plan) { // the hash in the ID is also of the taints
 		return false
 	}
-	was, err := node.ReadStoredPlan(o.Store, cur.Gen)
+	was, err := desired.ReadStoredPlan(o.Store, cur.Gen)
 
 	return err == nil && !slices.Equal(was.Node.StartupTaints, o.Plan.Node.Stored().StartupTaints)
 }
@@ -88,7 +88,7 @@ func appendNew[S ~[]E, E comparable](list S, e E) S {
 }
 
 // nodesSinceGood returns the nodes of the generations from the last good one to the one in place.
-func nodesSinceGood(o ProposalInput) (out []node.Stored) {
+func nodesSinceGood(o ProposalInput) (out []desired.Stored) {
 	cur := readCurrent(o.Store)
 	if cur == nil {
 		return nil
@@ -105,7 +105,7 @@ func nodesSinceGood(o ProposalInput) (out []node.Stored) {
 
 	oldest := max(from, 1)
 	for gen := cur.Gen; gen >= oldest && isOwn(gen); gen-- {
-		if was, err := node.ReadStoredPlan(o.Store, gen); err == nil {
+		if was, err := desired.ReadStoredPlan(o.Store, gen); err == nil {
 			out = append(out, was.Node)
 		}
 	}

@@ -57,7 +57,7 @@ type Run struct {
 
 // Ended is how an entry ended.
 type Ended struct {
-	Plan    *boot.Plan // the last one; nil when there was none
+	Plan    *evaluate.Plan // the last one; nil when there was none
 	Outcome activation.Outcome
 	Changed bool       // a generation was committed
 	Held    string     // why the site's plan is not applied; "" when it is
@@ -161,7 +161,7 @@ func (r *Run) Apply(ctx context.Context, o ProposalInput) (isEnded bool) {
 	return true
 }
 
-func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) {
+func (r *Run) endWithoutSite(ctx context.Context, p *evaluate.Plan) {
 	cur, err := r.Store.Current()
 	if err != nil {
 		r.endBroken(ctx, err)
@@ -266,7 +266,7 @@ func (a *attempt) reportCommitted(gen int) {
 
 // checkUnit refuses to act on another unit than before because no restart stage names it any more: a layer that is
 // missing must not start a second kubelet.
-func (r *Run) checkUnit(p *boot.Plan, unit string) error {
+func (r *Run) checkUnit(p *evaluate.Plan, unit string) error {
 	was := UnitInPlace(r.Store, r.Machine)
 	if p.Node.Activation != nil || was == "" || was == unit {
 		return nil
@@ -287,8 +287,8 @@ func (r *Run) checkUnit(p *boot.Plan, unit string) error {
 // checkPodState refuses to remove a state file of the kubelet's managers while pods may use the CPUs or memory that it
 // lists. A file that only does not fit this boot's machine is kept then: the kubelet that runs needs it, and only its
 // next start fails. A boot, before the kubelet, removes it.
-func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
-	isRemoved := func(c boot.FileChange) bool { return c.File.Purpose == "state" && c.Action == "delete" }
+func (r *Run) checkPodState(ctx context.Context, p *evaluate.Plan) error {
+	isRemoved := func(c evaluate.FileChange) bool { return c.File.Purpose == "state" && c.Action == "delete" }
 	if !slices.ContainsFunc(p.Changes, isRemoved) {
 		return nil
 	}
@@ -299,7 +299,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
 		return nil
 	}
 
-	var kept []boot.FileChange
+	var kept []evaluate.FileChange
 	for _, c := range p.Changes {
 		err = nil
 		if isRemoved(c) {
@@ -331,7 +331,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan) error {
 
 // degrade reports deviations from the site, files of the system that it writes, and that the host has another name than
 // its node. For cached data of an earlier boot the reason is in the diagnostic.
-func (r *Run) degrade(p *boot.Plan) {
+func (r *Run) degrade(p *evaluate.Plan) {
 	stale := map[string]bool{}
 
 	for _, d := range p.Diagnostics {
@@ -494,7 +494,7 @@ func changesUnitFiles(entries []generation.Entry) bool {
 }
 
 // hasNoSite reports whether the site has no file. A site with a broken file is an error.
-func hasNoSite(p *boot.Plan) bool {
+func hasNoSite(p *evaluate.Plan) bool {
 	return (p.Site == nil || len(p.Site.Files) == 0) &&
 		slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
 			return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
@@ -509,7 +509,7 @@ func WhyPinned(s *generation.Store) (why string, ok bool) {
 }
 
 // WhyHeld returns why a plan must not be applied, or "".
-func WhyHeld(s *generation.Store, p *boot.Plan) string {
+func WhyHeld(s *generation.Store, p *evaluate.Plan) string {
 	if why, ok := WhyPinned(s); ok {
 		return why + "; to apply the site again: prelet rollback --release"
 	}

@@ -43,7 +43,7 @@ type bench struct {
 	log  bytes.Buffer // of the reports
 	dir  string
 	boot string
-	plan *boot.Plan
+	plan *evaluate.Plan
 
 	onPlan func() // called before each plan; may be nil
 
@@ -121,13 +121,13 @@ func (b *bench) open(again bool) {
 // anyNode is a node without secrets.
 type anyNode struct{}
 
-func (anyNode) Recording(*boot.Plan) *world.Recording { return &world.Recording{} }
+func (anyNode) Recording(*evaluate.Plan) *tape.Recording { return &tape.Recording{} }
 
 func (anyNode) Secret(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
 func (anyNode) Hidden(string) *generation.FileState { return nil }
 
-func (b *bench) options(p *boot.Plan) ProposalInput {
+func (b *bench) options(p *evaluate.Plan) ProposalInput {
 	b.observe(p)
 
 	return ProposalInput{
@@ -142,7 +142,7 @@ func (b *bench) options(p *boot.Plan) ProposalInput {
 }
 
 // observe compares the file of a plan that the kubelet does not read with the disk. A plan fails where it cannot.
-func (b *bench) observe(p *boot.Plan) {
+func (b *bench) observe(p *evaluate.Plan) {
 	f, isPlanned := p.Node.FindFile("/etc/b")
 	if !isPlanned {
 		return
@@ -156,7 +156,7 @@ func (b *bench) observe(p *boot.Plan) {
 	case err != nil:
 		return
 	}
-	p.Changes = append(p.Changes, boot.FileChange{File: f, Old: world.TargetAns{
+	p.Changes = append(p.Changes, evaluate.FileChange{File: f, Old: tape.TargetAns{
 		Exists: now.Kind != generation.Absent, SHA256: now.SHA256, Mode: now.Mode, UID: now.UID, GID: now.GID,
 	}})
 }
@@ -174,7 +174,7 @@ func (b *bench) play(ctx context.Context) Ended {
 }
 
 // do runs a plan with this hash, in a process of its own, and finishes the report.
-func (b *bench) do(ctx context.Context, p *boot.Plan) (Ended, *report.Status) {
+func (b *bench) do(ctx context.Context, p *evaluate.Plan) (Ended, *report.Status) {
 	b.t.Helper()
 	b.open(true)
 	b.plan = p
@@ -194,25 +194,25 @@ func (b *bench) finish(res Ended) *report.Status {
 
 // complete returns a plan with the kubelet's configuration and a file of another program, /etc/b. The content of both is
 // the plan's hash.
-func complete(hash string) *boot.Plan {
+func complete(hash string) *evaluate.Plan {
 	text, err := value.TextOf(cty.StringVal(hash))
 	if err != nil {
 		panic(err)
 	}
 
-	return &boot.Plan{
-		Hash: hash, Complete: true, Kubelet: world.KubeletAns{Joined: true},
-		Node: node.Node{Files: []node.File{
-			{Path: "/etc/a", Kind: node.Regular, Purpose: "kubelet-config", Text: text, Mode: 0o644},
-			{Path: "/etc/b", Kind: node.Regular, Purpose: "file", Text: text, Mode: 0o644},
+	return &evaluate.Plan{
+		Hash: hash, Complete: true, Kubelet: tape.KubeletAns{Joined: true},
+		Node: desired.Node{Files: []desired.File{
+			{Path: "/etc/a", Kind: desired.Regular, Purpose: "kubelet-config", Text: text, Mode: 0o644},
+			{Path: "/etc/b", Kind: desired.Regular, Purpose: "file", Text: text, Mode: 0o644},
 		}},
 	}
 }
 
 // unreachable is the plan of a node that has joined and may go on without the cluster.
-func unreachable() *boot.Plan {
-	return &boot.Plan{
-		OnCluster: "last-good", Kubelet: world.KubeletAns{Joined: true},
+func unreachable() *evaluate.Plan {
+	return &evaluate.Plan{
+		OnCluster: "last-good", Kubelet: tape.KubeletAns{Joined: true},
 		Diagnostics: hcl.Diagnostics{origin.Error(fault.ClusterUnreachable, hcl.Range{}, "no answer", "Why: so.")},
 	}
 }

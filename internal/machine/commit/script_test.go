@@ -55,13 +55,13 @@ func (s *runScript) must(err error) {
 
 // planOf returns a complete plan with this hash, or one that failed: unreachable, wrong,
 // failed-precondition, or no-site.
-func planOf(name string) *boot.Plan {
+func planOf(name string) *evaluate.Plan {
 	switch code := map[string]fault.Code{"wrong": fault.WrongType, "no-site": fault.NoSite,
 		"failed-precondition": fault.Precondition}[name]; {
 	case name == "unreachable":
 		return unreachable()
 	case code != "":
-		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(code, hcl.Range{}, "Wrong", "Why: so.")}}
+		return &evaluate.Plan{Diagnostics: hcl.Diagnostics{origin.Error(code, hcl.Range{}, "Wrong", "Why: so.")}}
 	}
 
 	return complete(name)
@@ -83,13 +83,13 @@ func (s *runScript) run(name, how string, holds ...string) {
 	case "stopped":
 		cancel()
 	case "with-stage":
-		s.plan.Node.Activation = &node.Activation{
+		s.plan.Node.Activation = &desired.Activation{
 			Unit: "site-kubelet.service", SettleMillis: 1000, TimeoutMillis: 60000,
 		}
 	case "outdated-state":
-		s.plan.Changes = []boot.FileChange{{
-			File:   node.File{Path: "/etc/memory_manager_state", Kind: node.Missing, Purpose: "state"},
-			Old:    world.TargetAns{Exists: true, Mode: 0o600},
+		s.plan.Changes = []evaluate.FileChange{{
+			File:   desired.File{Path: "/etc/memory_manager_state", Kind: desired.Missing, Purpose: "state"},
+			Old:    tape.TargetAns{Exists: true, Mode: 0o600},
 			Action: "delete", Why: "NUMA node 0 had 2 bytes and has 1", Outdated: true,
 		}}
 	case "hold", "no-hold":
@@ -97,10 +97,10 @@ func (s *runScript) run(name, how string, holds ...string) {
 		if name == "wrong" { // it does not come as far as its holds
 			break
 		}
-		s.plan.Node.Activation = &node.Activation{Unit: activation.DefaultUnit, Rollback: true}
+		s.plan.Node.Activation = &desired.Activation{Unit: activation.DefaultUnit, Rollback: true}
 		for _, h := range holds {
 			s.plan.Node.Activation.Holds = append(s.plan.Node.Activation.Holds,
-				node.Hold{Name: strings.TrimSuffix(h, "?"), For: 30 * time.Minute, Message: h + " is broken",
+				desired.Hold{Name: strings.TrimSuffix(h, "?"), For: 30 * time.Minute, Message: h + " is broken",
 					Unknown: strings.HasSuffix(h, "?")})
 		}
 	case "of-another-machine":

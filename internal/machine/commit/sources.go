@@ -17,7 +17,7 @@ import (
 // collectSources returns the place in the site of each item of the plan. The keys are the names of items in package
 // failure. With it the message about a kubelet that rejects a label contains the line of the site, days later and
 // without the site.
-func collectSources(p *boot.Plan) map[string]string {
+func collectSources(p *evaluate.Plan) map[string]string {
 	out := map[string]string{}
 
 	put := func(item string, from []origin.Origin) {
@@ -67,7 +67,7 @@ func collectSources(p *boot.Plan) map[string]string {
 
 // collectFlags finds flags in the site's own files: a drop-in of a unit, or another environment file. No rule checks
 // these flags, but a kubelet that fails on one is reported with the line.
-func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
+func collectFlags(p *evaluate.Plan, f desired.File, put func(string, []origin.Origin)) {
 	isSeparator := func(r rune) bool {
 		return unicode.IsSpace(r) || r == '"' || r == '\''
 	}
@@ -96,7 +96,7 @@ func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) 
 
 // findLine returns the first origin whose text in the site contains one of the words, narrowed to its position;
 // otherwise all origins.
-func findLine(p *boot.Plan, from []origin.Origin, words ...string) []origin.Origin {
+func findLine(p *evaluate.Plan, from []origin.Origin, words ...string) []origin.Origin {
 	for _, word := range words {
 		for _, o := range from {
 			src := p.Site.Sources[o.Range.Filename]
@@ -125,7 +125,7 @@ func findLine(p *boot.Plan, from []origin.Origin, words ...string) []origin.Orig
 	return from
 }
 
-func tokenRange(p *boot.Plan) hcl.Range {
+func tokenRange(p *evaluate.Plan) hcl.Range {
 	if a := p.Site.Cluster.Attributes["token"]; a != nil {
 		return a.SrcRange
 	}

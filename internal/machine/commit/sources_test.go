@@ -39,18 +39,18 @@ E='--max-pods=5' no--flag
 		Start:    hcl.Pos{Line: 3, Column: 15, Byte: start},
 		End:      hcl.Pos{Line: 7, Column: 8, Byte: strings.Index(src, "EOT\n  }") + 3},
 	}
-	f := node.File{
+	f := desired.File{
 		Path:    "/x",
-		Kind:    node.Regular,
+		Kind:    desired.Regular,
 		Purpose: "file",
 		Text:    text,
 		Origins: []origin.Origin{{Ref: "write.kubelet", Range: whole}},
 	}
-	p := &boot.Plan{
+	p := &evaluate.Plan{
 		Site: &lang.Site{Sources: map[string][]byte{"s.hcl": []byte(src)}},
-		Node: node.Node{
-			Files: []node.File{f},
-			Flags: []node.Flag{
+		Node: desired.Node{
+			Files: []desired.File{f},
+			Flags: []desired.Flag{
 				{
 					Name: "v",
 					Origins: []origin.Origin{

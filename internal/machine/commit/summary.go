@@ -189,7 +189,7 @@ func reportStep(rep *report.Reporter, out activation.Outcome, summary string) {
 
 // describeFailure returns a failure in one line, for a unit's status: the first error with its place, or else the
 // unread questions. The next step is in the messages.
-func describeFailure(p *boot.Plan, err error) string {
+func describeFailure(p *evaluate.Plan, err error) string {
 	if err != nil {
 		return err.Error()
 	}

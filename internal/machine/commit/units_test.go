@@ -11,15 +11,15 @@ import (
 
 // TestActivationOfUnits: what does not notify the kubelet's unit does not concern it, a file that goes included.
 func TestActivationOfUnits(t *testing.T) {
-	p := &boot.Plan{
-		Restart: boot.Restart{Unit: "kubelet.service"},
-		Changes: []boot.FileChange{
-			{File: node.File{Path: "/etc/ntp"}, Notifies: []string{"ntp.service"}},
-			{File: node.File{Path: "/etc/both"}, Notifies: []string{"kubelet.service", "ntp.service"}},
-			{File: node.File{Path: "/etc/gone"}, Action: "delete"},
+	p := &evaluate.Plan{
+		Restart: evaluate.Restart{Unit: "kubelet.service"},
+		Changes: []evaluate.FileChange{
+			{File: desired.File{Path: "/etc/ntp"}, Notifies: []string{"ntp.service"}},
+			{File: desired.File{Path: "/etc/both"}, Notifies: []string{"kubelet.service", "ntp.service"}},
+			{File: desired.File{Path: "/etc/gone"}, Action: "delete"},
 		},
 		Units: []hostfiles.UnitChange{{
-			Unit:  node.Unit{Stage: "ntp", Unit: "ntp.service", Action: "restart", TimeoutMillis: 3, SettleMillis: 2},
+			Unit:  desired.Unit{Stage: "ntp", Unit: "ntp.service", Action: "restart", TimeoutMillis: 3, SettleMillis: 2},
 			Files: []string{"/etc/both", "/etc/ntp"},
 		}},
 	}

@@ -24,25 +24,25 @@ func TestUnmarkedSecrets(t *testing.T) {
 		return out
 	}
 	at := []origin.Origin{{Range: hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: 3, Column: 5}}}}
-	file := func(path string, v cty.Value) node.Node {
-		return node.Node{Files: []node.File{{Path: path, Kind: node.Regular, Text: text(v), Origins: at}}}
+	file := func(path string, v cty.Value) desired.Node {
+		return desired.Node{Files: []desired.File{{Path: path, Kind: desired.Regular, Text: text(v), Origins: at}}}
 	}
 	r := value.NewRedactor()
 	r.Add([]byte(secret))
 
 	for name, c := range map[string]struct {
-		node node.Node
+		node desired.Node
 		want string
 	}{
 		"nothing":      {file("/etc/a", cty.StringVal("plain")), ""},
 		"a credential": {file("/etc/a", value.Credential("k2")), ""},
-		"label":        {node.Node{Labels: []node.Label{{Key: "a", Value: secret, Origins: at}}}, "A label would hold"},
-		"taint":        {node.Node{Taints: []node.Taint{{Taint: kubelet.Taint{Key: "a", Value: secret, Effect: "NoSchedule"}, Origins: at}}}, "A taint would hold"},
-		"flag":         {node.Node{Flags: []node.Flag{{Name: "x", Value: "a=" + secret, Origins: at}}}, "Flag --x would hold"},
+		"label":        {desired.Node{Labels: []desired.Label{{Key: "a", Value: secret, Origins: at}}}, "A label would hold"},
+		"taint":        {desired.Node{Taints: []desired.Taint{{Taint: kubelet.Taint{Key: "a", Value: secret, Effect: "NoSchedule"}, Origins: at}}}, "A taint would hold"},
+		"flag":         {desired.Node{Flags: []desired.Flag{{Name: "x", Value: "a=" + secret, Origins: at}}}, "Flag --x would hold"},
 		"file":         {file("/etc/a", cty.StringVal("password="+secret+"\n")), "/etc/a would hold"},
 		"path":         {file("/etc/"+secret, cty.StringVal("plain")), "The path of a file would hold"},
 	} {
-		err := checkUnmarked(ProposalInput{Plan: &boot.Plan{Node: c.node}, Redactor: r})
+		err := checkUnmarked(ProposalInput{Plan: &evaluate.Plan{Node: c.node}, Redactor: r})
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: got %v, want none", name, err)

@@ -77,7 +77,7 @@ type way struct {
 }
 
 // withHold returns a plan with the hold, if that is the reason.
-func (c wayCase) withHold(p *boot.Plan) *boot.Plan {
+func (c wayCase) withHold(p *evaluate.Plan) *evaluate.Plan {
 	if c.reason != "hold" && c.reason != "precondition" {
 		return p
 	}
@@ -85,15 +85,15 @@ func (c wayCase) withHold(p *boot.Plan) *boot.Plan {
 	return withHold(p)
 }
 
-func withHold(p *boot.Plan) *boot.Plan {
-	p.Node.Activation = &node.Activation{Unit: activation.DefaultUnit, Rollback: true, Holds: []node.Hold{
+func withHold(p *evaluate.Plan) *evaluate.Plan {
+	p.Node.Activation = &desired.Activation{Unit: activation.DefaultUnit, Rollback: true, Holds: []desired.Hold{
 		{Name: "gpu", For: 30 * time.Minute, Message: "gpu is broken"},
 	}}
 
 	return p
 }
 
-func (c wayCase) runs(p *boot.Plan) Ended {
+func (c wayCase) runs(p *evaluate.Plan) Ended {
 	c.plan = p
 
 	return c.play(c.t.Context())
@@ -378,9 +378,9 @@ func TestHoldsDamagedBeforeBoot(t *testing.T) {
 // the hold is over.
 func TestAnnotateHold(t *testing.T) {
 	c := wayCase{newBenchIn(t, t.TempDir()), "hold"}
-	annotated := func(p *boot.Plan) *boot.Plan {
+	annotated := func(p *evaluate.Plan) *evaluate.Plan {
 		if p.Node.Activation == nil {
-			p.Node.Activation = &node.Activation{Unit: activation.DefaultUnit, Rollback: true}
+			p.Node.Activation = &desired.Activation{Unit: activation.DefaultUnit, Rollback: true}
 		}
 		p.Node.Activation.Annotations = &annotation.Settings{}
 
@@ -391,7 +391,7 @@ func TestAnnotateHold(t *testing.T) {
 	c.isBoot = true
 
 	for _, step := range []struct {
-		plan *boot.Plan
+		plan *evaluate.Plan
 		want string
 	}{
 		{complete("one"), "nothing"},

@@ -19,8 +19,8 @@ import (
 func checkAnswer(
 	d contract.Description,
 	a *contract.Answer,
-	r world.DetectorReq,
-) (world.DetectorAns, error) {
+	r tape.DetectorReq,
+) (tape.DetectorAns, error) {
 	out := emptyAnswer(d)
 	if a == nil {
 		return out, errors.New("it is empty")
@@ -95,8 +95,8 @@ func findDenormal(v any) string {
 	return ""
 }
 
-func emptyAnswer(d contract.Description) world.DetectorAns {
-	return world.DetectorAns{
+func emptyAnswer(d contract.Description) tape.DetectorAns {
+	return tape.DetectorAns{
 		Version:    d.Version,
 		Attributes: map[string]string{},
 		Labels:     map[string]string{},

@@ -21,7 +21,7 @@ func TestKeysAreNormal(t *testing.T) {
 		"Radeon\u2122 PRO": true, "Gr\u00f6\u00dfe": true, "Gro\u0308\u00dfe": false, "\u212b": false, "\u1112\u1161": false,
 	} {
 		a := contract.Answer{Facts: []contract.Fact{{Name: "models", Value: []any{map[string]any{key: 1.0}}}}}
-		_, err := checkAnswer(d, &a, world.DetectorReq{})
+		_, err := checkAnswer(d, &a, tape.DetectorReq{})
 		if (err == nil) != isNormal || err != nil && !strings.Contains(err.Error(), `fact "models": its key`) {
 			t.Errorf("key %+q: got error %v; want it accepted: %t", key, err, isNormal)
 		}

@@ -102,37 +102,37 @@ func (h *Host) path(p string) string {
 	return filepath.Join("/", h.o.Root, p)
 }
 
-// Ask implements world.Source.
-func (h *Host) Ask(ctx context.Context, q world.Question) world.Answer {
-	lock := func(_ context.Context, r world.LockReq) world.Answer { return h.answerLock(r.Name) }
+// Ask implements tape.Source.
+func (h *Host) Ask(ctx context.Context, q tape.Question) tape.Answer {
+	lock := func(_ context.Context, r tape.LockReq) tape.Answer { return h.answerLock(r.Name) }
 
-	return world.Adapters{world.Lock.Adapt(lock), world.Detector.Adapt(h.answerDetector)}.Ask(ctx, q)
+	return tape.Adapters{tape.Lock.Adapt(lock), tape.Detector.Adapt(h.answerDetector)}.Ask(ctx, q)
 }
 
-func (h *Host) answerLock(name string) world.Answer {
+func (h *Host) answerLock(name string) tape.Answer {
 	l, err := h.Lock(name)
 	if err == nil {
-		return world.Lock.Answer(l)
+		return tape.Lock.Answer(l)
 	}
 
 	program := h.path(filepath.Join(Programs, name))
 	command := ":\n    prelet detectors lock " + program
 	if !errors.Is(err, errNoLock) {
-		return world.Failure(fault.DetectorFailed, "Its lock cannot be used: "+err.Error(),
+		return tape.Failure(fault.DetectorFailed, "Its lock cannot be used: "+err.Error(),
 			"Install the detector's package again, or lock the program again"+command)
 	}
 	if nodefile.CheckTrusted(program) == nil {
-		return world.Failure(fault.Denied, "Program "+program+" has no lock",
+		return tape.Failure(fault.Denied, "Program "+program+" has no lock",
 			"If you trust this program, lock it"+command)
 	}
 
-	return world.Failure(fault.Absent, "Program "+program+" does not exist, and no lock names another path",
+	return tape.Failure(fault.Absent, "Program "+program+" does not exist, and no lock names another path",
 		"Install the detector's package, which contains program and lock, or put detectors.lock.json next to the "+
 			"site: with a lock, a machine without the device skips the detector")
 }
 
 // answerDetector runs a detector if it matches this machine.
-func (h *Host) answerDetector(ctx context.Context, r world.DetectorReq) world.Answer {
+func (h *Host) answerDetector(ctx context.Context, r tape.DetectorReq) tape.Answer {
 	l, err := h.Lock(r.Name)
 	if err != nil {
 		return h.answerLock(r.Name)
@@ -144,24 +144,24 @@ func (h *Host) answerDetector(ctx context.Context, r world.DetectorReq) world.An
 	ungranted := stages.Ungranted(d.Needs, r.Allow)
 	if !ungranted.Empty() {
 		detail, hint := stages.NotGranted(d, r.Allow)
-		return world.Failure(fault.Denied, detail, hint)
+		return tape.Failure(fault.Denied, detail, hint)
 	}
 
 	skipped, err := h.skipReason(ctx, d.Match, r.Devices)
 	if err != nil {
 		text := fmt.Sprintf("Detector %q was not started: %s", r.Name, err)
-		return world.Failure(fault.DetectorFailed, text, reportToVendor)
+		return tape.Failure(fault.DetectorFailed, text, reportToVendor)
 	}
 	if skipped != "" {
 		answer := emptyAnswer(d)
 		answer.Skipped = skipped
-		return world.Detector.Answer(answer)
+		return tape.Detector.Answer(answer)
 	}
 
 	grants := r.Allow
 	if h.o.Tree != "" {
 		if grants, err = h.treeGrants(h.Program(l.LockEntry), grants); err != nil {
-			return world.Failure(fault.Absent, fmt.Sprintf("Detector %q: %s", r.Name, err), "")
+			return tape.Failure(fault.Absent, fmt.Sprintf("Detector %q: %s", r.Name, err), "")
 		}
 	}
 	reply, trace, err := h.run(ctx, job{
@@ -190,11 +190,11 @@ func (h *Host) answerDetector(ctx context.Context, r world.DetectorReq) world.An
 	answer.Sandbox = trace.Lacks
 	answer.Findings = trace.Finds
 
-	return world.Detector.Answer(answer)
+	return tape.Detector.Answer(answer)
 }
 
 // requestedDevices returns the devices of a request with the contract's types.
-func requestedDevices(r world.DetectorReq) []contract.PCIDevice {
+func requestedDevices(r tape.DetectorReq) []contract.PCIDevice {
 	var devices []contract.PCIDevice
 	for _, p := range r.Devices {
 		devices = append(devices, stages.PCI(p))
@@ -206,7 +206,7 @@ func requestedDevices(r world.DetectorReq) []contract.PCIDevice {
 // skipReason returns why a detector is not started on this machine, or nothing if it is. An error means that this is
 // unknown.
 func (h *Host) skipReason(
-	ctx context.Context, m contract.Match, devices []world.PCIDevice,
+	ctx context.Context, m contract.Match, devices []tape.PCIDevice,
 ) (string, error) {
 	if m.Always || len(devices) > 0 {
 		return "", nil
@@ -230,12 +230,12 @@ func (h *Host) skipReason(
 }
 
 // failure returns the answer for a detector that failed, with the end of its output.
-func (h *Host) failure(name string, t Trace, err error) world.Answer {
+func (h *Host) failure(name string, t Trace, err error) tape.Answer {
 	text := fmt.Sprintf("Detector %q: %s", name, err)
 	if output := summarizeOutput(t.Stderr); output != "" {
 		text += ". Its output: " + output
 	}
-	if slices.Contains(t.Finds, world.NotEnded) {
+	if slices.Contains(t.Finds, tape.NotEnded) {
 		text += ". One of its processes cannot be killed: a driver may hang"
 	}
 	code := fault.DetectorFailed
@@ -249,7 +249,7 @@ func (h *Host) failure(name string, t Trace, err error) world.Answer {
 		hint = "Lower the timeout of these detectors, or raise that of the stage detect-hw"
 	}
 
-	return world.Failure(code, text, hint)
+	return tape.Failure(code, text, hint)
 }
 
 // summarizeOutput returns the last lines of a detector's output as one line: the reason is behind the complaints of
@@ -288,11 +288,11 @@ func cutStacks(stderr string) string {
 // the file as it is now. Its path is that on this machine; of a program outside of the root, it is where packages put
 // programs.
 func (h *Host) Describe(
-	ctx context.Context, program string, grants world.Grants,
-) (world.LockEntry, Trace, error) {
+	ctx context.Context, program string, grants tape.Grants,
+) (tape.LockEntry, Trace, error) {
 	absolute, err := filepath.Abs(program)
 	if err != nil {
-		return world.LockEntry{}, Trace{}, err
+		return tape.LockEntry{}, Trace{}, err
 	}
 	request := wire.Request{Ask: wire.Describe, Name: filepath.Base(absolute)}
 	j := job{
@@ -303,22 +303,22 @@ func (h *Host) Describe(
 	}
 	reply, trace, err := h.run(ctx, j)
 	if err != nil {
-		return world.LockEntry{}, trace, err
+		return tape.LockEntry{}, trace, err
 	}
 
 	if reply.Describe == nil {
-		return world.LockEntry{}, trace, errors.New("it returned no description")
+		return tape.LockEntry{}, trace, errors.New("it returned no description")
 	}
 	problems := reply.Describe.Check()
 	if len(problems) > 0 {
-		return world.LockEntry{}, trace, fmt.Errorf("invalid description: %w", summarize(problems))
+		return tape.LockEntry{}, trace, fmt.Errorf("invalid description: %w", summarize(problems))
 	}
 	text, err := json.Marshal(reply.Describe)
 	if err != nil {
-		return world.LockEntry{}, trace, err
+		return tape.LockEntry{}, trace, err
 	}
 
-	l := world.LockEntry{
+	l := tape.LockEntry{
 		Name:     reply.Describe.Name,
 		SHA256:   trace.SHA256,
 		Describe: text,
@@ -333,6 +333,6 @@ func (h *Host) Describe(
 }
 
 // Failure returns the answer for a failed Describe: what happened and what to do.
-func (h *Host) Failure(program string, t Trace, err error) world.Answer {
+func (h *Host) Failure(program string, t Trace, err error) tape.Answer {
 	return h.failure(filepath.Base(program), t, err)
 }

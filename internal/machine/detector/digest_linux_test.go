@@ -21,10 +21,10 @@ func TestDigests(t *testing.T) {
 	lock := filepath.Join(b.dir, Fragments, "good.json")
 	locked, err := readLockFile(lock)
 	must(t, err)
-	ask := func(now func() time.Time) (kept string, a world.Answer) {
+	ask := func(now func() time.Time) (kept string, a tape.Answer) {
 		host := b.with(func(o *HostConfig) { o.Digests = cache }).host
 		host.now = now
-		_, a, _ = world.Detector.Ask(t.Context(), host, world.DetectorReq{Name: "good"})
+		_, a, _ = tape.Detector.Ask(t.Context(), host, tape.DetectorReq{Name: "good"})
 
 		return string(host.Digests()), a
 	}

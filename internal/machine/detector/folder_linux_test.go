@@ -35,14 +35,14 @@ func TestFills(t *testing.T) {
 	b := newBench(t, "fills", "good")
 
 	type result struct {
-		said world.DetectorAns
-		ans  world.Answer
+		said tape.DetectorAns
+		ans  tape.Answer
 	}
 	done := make(chan result)
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		said, ans, _ := world.Detector.Ask(ctx, b.host, world.DetectorReq{Name: "fills"})
+		said, ans, _ := tape.Detector.Ask(ctx, b.host, tape.DetectorReq{Name: "fills"})
 		done <- result{said, ans}
 	}()
 	if _, ans, _ := b.askFor("good"); ans.Fault != nil {

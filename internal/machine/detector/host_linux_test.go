@@ -169,25 +169,25 @@ func (b *bench) lock(name, hash string) {
 	b.t.Helper()
 	describe, err := json.Marshal(hostile.Describe(name))
 	must(b.t, err)
-	text, err := WriteFragment(world.LockEntry{Name: name, SHA256: hash, Describe: describe})
+	text, err := WriteFragment(tape.LockEntry{Name: name, SHA256: hash, Describe: describe})
 	must(b.t, err)
 	b.write(filepath.Join(Fragments, name+".json"), text, 0o644)
 }
 
 // ask is one question, with a deadline, and how long its answer took.
-func (b *bench) ask(r world.DetectorReq, deadline time.Duration) (world.DetectorAns, world.Answer, time.Duration) {
+func (b *bench) ask(r tape.DetectorReq, deadline time.Duration) (tape.DetectorAns, tape.Answer, time.Duration) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), deadline)
 	defer cancel()
 	began := time.Now()
-	said, ans, _ := world.Detector.Ask(ctx, b.host, r)
+	said, ans, _ := tape.Detector.Ask(ctx, b.host, r)
 	return said, ans, time.Since(began)
 }
 
 // askFor asks a detector, with a deadline that a busy machine keeps.
-func (b *bench) askFor(name string) (world.DetectorAns, world.Answer, time.Duration) {
+func (b *bench) askFor(name string) (tape.DetectorAns, tape.Answer, time.Duration) {
 	b.t.Helper()
-	return b.ask(world.DetectorReq{Name: name}, time.Minute)
+	return b.ask(tape.DetectorReq{Name: name}, time.Minute)
 }
 
 // left are the processes that run this bench's program and are not this test.
@@ -333,7 +333,7 @@ func TestHostile(t *testing.T) {
 			if isLate {
 				deadline = 2 * time.Second
 			}
-			r := world.DetectorReq{Name: test.name}
+			r := tape.DetectorReq{Name: test.name}
 			if test.name == "huge" {
 				r.Memory = 1 << 30 // else it ends of that
 			}
@@ -515,17 +515,17 @@ func TestMissing(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	lock, _, err := b.host.Describe(t.Context(), b.link(Programs+"/good"), world.Grants{})
+	lock, _, err := b.host.Describe(t.Context(), b.link(Programs+"/good"), tape.Grants{})
 	if err != nil || lock.Name != "good" || lock.Path != "" || len(lock.SHA256) != 64 {
 		t.Errorf("Describe(good): got %+v, %v, want a lock without path", lock, err)
 	}
-	lock, _, err = b.host.Describe(t.Context(), b.link("opt/vendor/says-no"), world.Grants{})
+	lock, _, err = b.host.Describe(t.Context(), b.link("opt/vendor/says-no"), tape.Grants{})
 	if err != nil || lock.Path != "/opt/vendor/says-no" {
 		t.Errorf("Describe(says-no): got %+v, %v, want a lock with path", lock, err)
 	}
 	for name, want := range map[string]string{"nameless": `invalid detector name "../../etc"`, "wordy": "larger than 64 KiB",
 		"no-limit": "it cannot be read: its number -Inf is not finite"} {
-		if _, _, err := b.host.Describe(t.Context(), b.link(Programs+"/"+name), world.Grants{}); err == nil ||
+		if _, _, err := b.host.Describe(t.Context(), b.link(Programs+"/"+name), tape.Grants{}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("Describe(%s): got %v, want %q", name, err, want)
 		}
@@ -560,9 +560,9 @@ func TestOthersHang(t *testing.T) {
 	t.Parallel()
 	needsRoot(t)
 	b := newBench(t, "hang-call", "good")
-	ask := func(ctx context.Context, name string, limit time.Duration) (world.Answer, time.Duration) {
+	ask := func(ctx context.Context, name string, limit time.Duration) (tape.Answer, time.Duration) {
 		began := time.Now()
-		_, ans, _ := world.Detector.Ask(world.WithLimit(ctx, limit), b.host, world.DetectorReq{Name: name})
+		_, ans, _ := tape.Detector.Ask(tape.WithLimit(ctx, limit), b.host, tape.DetectorReq{Name: name})
 		return ans, time.Since(began)
 	}
 	const limit = 8 * time.Second
@@ -605,7 +605,7 @@ func TestStartedLate(t *testing.T) {
 	time.AfterFunc(1200*time.Millisecond, func() { one.release(true) })
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
-	_, ans, _ := world.Detector.Ask(world.WithLimit(ctx, time.Minute), b.host, world.DetectorReq{Name: "hang-call"})
+	_, ans, _ := tape.Detector.Ask(tape.WithLimit(ctx, time.Minute), b.host, tape.DetectorReq{Name: "hang-call"})
 	if want := " in which other detectors had all users"; !strings.Contains(ans.Why(), want) {
 		t.Errorf("got %q; want %q", ans.Why(), want)
 	}
@@ -652,7 +652,7 @@ func TestSurveyOfABadLock(t *testing.T) {
 }
 
 // next is the next step of an answer without a value; "" with one.
-func next(a world.Answer) string {
+func next(a tape.Answer) string {
 	if a.Fault == nil {
 		return ""
 	}

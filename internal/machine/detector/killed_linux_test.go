@@ -28,7 +28,7 @@ func askAndWait(dir string) {
 	h := New(HostConfig{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd"})
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
-	_, _, _ = world.Detector.Ask(ctx, h, world.DetectorReq{Name: "hang-child"}) // until it is killed
+	_, _, _ = tape.Detector.Ask(ctx, h, tape.DetectorReq{Name: "hang-child"}) // until it is killed
 }
 
 // TestPreletIsKilled kills prelet: prelet-detect and the detector end too. Processes that the detector started are

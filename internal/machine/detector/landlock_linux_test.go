@@ -45,7 +45,7 @@ func TestLandlockVersions(t *testing.T) {
 				b.neighbour(),
 			) // the last one was ended: without seccomp all that its user runs is
 			said, ans, _ := b.ask(
-				world.DetectorReq{Name: "tries", Config: config, Allow: world.Grants{Read: []string{"/open"}}},
+				tape.DetectorReq{Name: "tries", Config: config, Allow: tape.Grants{Read: []string{"/open"}}},
 				time.Minute,
 			)
 			if ans.Fault != nil {

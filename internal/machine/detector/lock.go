@@ -38,19 +38,19 @@ const (
 // fragment is the file that a detector's package installs: one lock.
 type fragment struct {
 	FormatVersion int `json:"format_version"`
-	world.LockEntry
+	tape.LockEntry
 }
 
 // siteLock is a site's own file with any number of locks.
 type siteLock struct {
-	FormatVersion int               `json:"format_version"`
-	Detectors     []world.LockEntry `json:"detectors"`
+	FormatVersion int              `json:"format_version"`
+	Detectors     []tape.LockEntry `json:"detectors"`
 }
 
 // lockFile is a file of either kind.
 type lockFile struct {
 	fragment
-	Detectors []world.LockEntry `json:"detectors"`
+	Detectors []tape.LockEntry `json:"detectors"`
 }
 
 // errNoLock means that a detector has no lock.
@@ -58,11 +58,11 @@ var errNoLock = errors.New("it has no lock")
 
 // Lock returns the lock of a detector: from the site's lock files, else from the fragment with its name. The error is
 // errNoLock if there is none.
-func (h *Host) Lock(name string) (world.LockAns, error) {
+func (h *Host) Lock(name string) (tape.LockAns, error) {
 	if !contract.IsDetectorName(name) {
 		const text = "invalid detector name %q: want at most 63 lower-case letters, digits and -, " +
 			"beginning with a letter"
-		return world.LockAns{}, fmt.Errorf(text, name)
+		return tape.LockAns{}, fmt.Errorf(text, name)
 	}
 
 	for _, path := range h.usedLocks() {
@@ -71,7 +71,7 @@ func (h *Host) Lock(name string) (world.LockAns, error) {
 			continue
 		}
 		if err != nil {
-			return world.LockAns{}, fmt.Errorf("%s: %w", path, err)
+			return tape.LockAns{}, fmt.Errorf("%s: %w", path, err)
 		}
 		for _, l := range locks {
 			if l.Name == name {
@@ -83,17 +83,17 @@ func (h *Host) Lock(name string) (world.LockAns, error) {
 	return h.readFragment(name)
 }
 
-func (h *Host) readFragment(name string) (world.LockAns, error) {
+func (h *Host) readFragment(name string) (tape.LockAns, error) {
 	path := h.path(filepath.Join(Fragments, name+".json"))
 	f, err := readLockFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return world.LockAns{}, errNoLock
+		return tape.LockAns{}, errNoLock
 	}
 	if err == nil && f.Name != name {
 		err = fmt.Errorf("it is the lock of %q", f.Name)
 	}
 	if err != nil {
-		return world.LockAns{}, fmt.Errorf("%s: %w", path, err)
+		return tape.LockAns{}, fmt.Errorf("%s: %w", path, err)
 	}
 
 	return checkLock(path, f.LockEntry)
@@ -117,7 +117,7 @@ func (h *Host) usedLocks() []string {
 }
 
 // checkLock checks a lock of a file.
-func checkLock(path string, l world.LockEntry) (world.LockAns, error) {
+func checkLock(path string, l tape.LockEntry) (tape.LockAns, error) {
 	sum, hexErr := hex.DecodeString(l.SHA256)
 	isSum := hexErr == nil && len(sum) == 32 && strings.ToLower(l.SHA256) == l.SHA256
 	isClean := filepath.IsAbs(l.Path) && filepath.Clean(l.Path) == l.Path
@@ -133,13 +133,13 @@ func checkLock(path string, l world.LockEntry) (world.LockAns, error) {
 		err = fmt.Errorf("the name in its description is %q", d.Name)
 	}
 	if err != nil {
-		return world.LockAns{}, fmt.Errorf("%s: lock of %s: %w", path, l.Name, err)
+		return tape.LockAns{}, fmt.Errorf("%s: lock of %s: %w", path, l.Name, err)
 	}
 
-	return world.LockAns{LockEntry: l, File: path}, nil
+	return tape.LockAns{LockEntry: l, File: path}, nil
 }
 
-func readSiteLock(path string) ([]world.LockEntry, error) {
+func readSiteLock(path string) ([]tape.LockEntry, error) {
 	s, err := readLockFile(path)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func readLockFile(path string) (f lockFile, err error) {
 	if err != nil {
 		return f, errors.New(nodefile.Reason(err))
 	}
-	err = world.RecordingBounds.Check(b)
+	err = tape.RecordingBounds.Check(b)
 	if err == nil {
 		err = value.CheckStrict(b, 0, reflect.TypeOf(f))
 	}
@@ -190,22 +190,22 @@ func readLockFile(path string) (f lockFile, err error) {
 }
 
 // WriteFragment returns the text of a lock fragment.
-func WriteFragment(l world.LockEntry) ([]byte, error) {
+func WriteFragment(l tape.LockEntry) ([]byte, error) {
 	return encodeLock(fragment{lockFormat, l})
 }
 
 // AddToSite returns the text of a site's lock file after adding a lock. The lock replaces one with the same name.
-func AddToSite(path string, l world.LockEntry) ([]byte, error) {
+func AddToSite(path string, l tape.LockEntry) ([]byte, error) {
 	locks, err := readSiteLock(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 
-	locks = slices.DeleteFunc(locks, func(o world.LockEntry) bool {
+	locks = slices.DeleteFunc(locks, func(o tape.LockEntry) bool {
 		return o.Name == l.Name
 	})
 	locks = append(locks, l)
-	byName := func(a, b world.LockEntry) int {
+	byName := func(a, b tape.LockEntry) int {
 		return strings.Compare(a.Name, b.Name)
 	}
 	slices.SortStableFunc(locks, byName)
@@ -248,7 +248,7 @@ func (h *Host) Installed() []string {
 }
 
 // Program returns the path of a lock's program.
-func (h *Host) Program(l world.LockEntry) string {
+func (h *Host) Program(l tape.LockEntry) string {
 	path := cmp.Or(l.Path, filepath.Join(Programs, l.Name))
 
 	return h.path(path)

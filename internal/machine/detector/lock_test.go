@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-func lockOf(name string) world.LockEntry {
+func lockOf(name string) tape.LockEntry {
 	d, err := json.Marshal(
 		contract.Description{
 			Name:         name,
@@ -24,7 +24,7 @@ func lockOf(name string) world.LockEntry {
 	if err != nil {
 		panic(err)
 	}
-	return world.LockEntry{Name: name, SHA256: strings.Repeat("ab", 32), Describe: d}
+	return tape.LockEntry{Name: name, SHA256: strings.Repeat("ab", 32), Describe: d}
 }
 
 func put(t testing.TB, path string, text []byte, mode os.FileMode) {
@@ -50,7 +50,7 @@ func TestLockOrder(t *testing.T) {
 	}
 	own := lockOf("gaudi")
 	own.Path = "/opt/gaudi/detector"
-	for _, add := range []world.LockEntry{lockOf("other"), lockOf("gaudi"), own} { // the last of a name stays
+	for _, add := range []tape.LockEntry{lockOf("other"), lockOf("gaudi"), own} { // the last of a name stays
 		text, err := AddToSite(h.SiteLock(), add)
 		must(t, err)
 		put(t, h.SiteLock(), text, 0o644)
@@ -68,25 +68,25 @@ func TestLockOrder(t *testing.T) {
 // What decides which program is executed is refused whole when anything of it is odd, or somebody else may have
 // written it.
 func TestLockRefuses(t *testing.T) {
-	change := func(f func(*world.LockEntry)) []byte {
+	change := func(f func(*tape.LockEntry)) []byte {
 		l := lockOf("gaudi")
 		f(&l)
 		text, err := WriteFragment(l)
 		must(t, err)
 		return text
 	}
-	good := change(func(*world.LockEntry) {})
+	good := change(func(*tape.LockEntry) {})
 	for want, text := range map[string][]byte{
 		"not a lock file": []byte("{"),
 		"line 1, column 31: name is the number 3. Write a text, in double quotes": []byte(`{"format_version": 1, "name": 3}`),
-		"its field version cannot be a JSON number":                               change(func(l *world.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":1}`) }),
+		"its field version cannot be a JSON number":                               change(func(l *tape.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":1}`) }),
 		"unsupported format_version 2":                                            []byte(strings.Replace(string(good), `"format_version": 1`, `"format_version": 2`, 1)),
-		"lock of \"other\"":                                                       change(func(l *world.LockEntry) { *l = lockOf("other") }),
-		"64 lower-case":                                                           change(func(l *world.LockEntry) { l.SHA256 = strings.Repeat("AB", 32) }),
-		"64 lower":                                                                change(func(l *world.LockEntry) { l.SHA256 = "ab" }),
-		"want a clean absolute path":                                              change(func(l *world.LockEntry) { l.Path = "/opt/../etc/shadow" }),
-		"the name in its description is":                                          change(func(l *world.LockEntry) { l.Describe = lockOf("other").Describe }),
-		"nothing to match":                                                        change(func(l *world.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":"1"}`) }),
+		"lock of \"other\"":                                                       change(func(l *tape.LockEntry) { *l = lockOf("other") }),
+		"64 lower-case":                                                           change(func(l *tape.LockEntry) { l.SHA256 = strings.Repeat("AB", 32) }),
+		"64 lower":                                                                change(func(l *tape.LockEntry) { l.SHA256 = "ab" }),
+		"want a clean absolute path":                                              change(func(l *tape.LockEntry) { l.Path = "/opt/../etc/shadow" }),
+		"the name in its description is":                                          change(func(l *tape.LockEntry) { l.Describe = lockOf("other").Describe }),
+		"nothing to match":                                                        change(func(l *tape.LockEntry) { l.Describe = []byte(`{"name":"gaudi","version":"1"}`) }),
 	} {
 		root := t.TempDir()
 		put(t, filepath.Join(root, Fragments, "gaudi.json"), text, 0o644)
@@ -185,7 +185,7 @@ func FuzzAnswer(f *testing.F) {
 		if json.Unmarshal(text, &a) != nil {
 			return
 		}
-		out, err := checkAnswer(d, &a, world.DetectorReq{Devices: []world.PCIDevice{{Address: "0000:17:00.0"}}})
+		out, err := checkAnswer(d, &a, tape.DetectorReq{Devices: []tape.PCIDevice{{Address: "0000:17:00.0"}}})
 		if err != nil {
 			return
 		}
@@ -216,7 +216,7 @@ func FuzzAnswer(f *testing.F) {
 func TestForeignDevices(t *testing.T) {
 	own, other := "0000:17:00.0", "0000:1b:00.0"
 	answer := contract.Answer{Devices: []contract.Device{{Address: own}, {Address: other}, {}}}
-	asked := []world.PCIDevice{{Address: own, Device: "8086:1593", Class: "020000"}}
+	asked := []tape.PCIDevice{{Address: own, Device: "8086:1593", Class: "020000"}}
 	for _, c := range []struct {
 		describes, allows bool
 		want              string // the addresses that are taken; "" for an answer that is refused
@@ -236,7 +236,7 @@ func TestForeignDevices(t *testing.T) {
 		out, err := checkAnswer(
 			d,
 			&answer,
-			world.DetectorReq{Devices: asked, Allow: world.Grants{AnyPCIDevice: c.allows}},
+			tape.DetectorReq{Devices: asked, Allow: tape.Grants{AnyPCIDevice: c.allows}},
 		)
 		var got []string
 		for _, dev := range out.Devices {

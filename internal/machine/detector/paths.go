@@ -26,7 +26,7 @@ func (h *Host) anyExists(ctx context.Context, patterns []string) (bool, error) {
 	if len(patterns) == 0 {
 		return false, nil
 	}
-	ctx, cancel := world.BeginWork(ctx, DefaultTimeout)
+	ctx, cancel := tape.BeginWork(ctx, DefaultTimeout)
 	defer cancel()
 
 	type searched struct {

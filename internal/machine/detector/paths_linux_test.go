@@ -109,7 +109,7 @@ func TestLongAnswerIsCheckedFast(t *testing.T) {
 	}
 	for name, a := range map[string]contract.Answer{"long": long, "many": many, "kind": {Devices: []contract.Device{{Kind: &kind}}}} {
 		began := cpuTime()
-		_, err := checkAnswer(d, &a, world.DetectorReq{})
+		_, err := checkAnswer(d, &a, tape.DetectorReq{})
 		if took := cpuTime() - began; err == nil || len(err.Error()) > 4000 || took > most {
 			t.Errorf("%s: got %.100v after %s; want an error of at most 4000 bytes, at once", name, err, took)
 		}

@@ -68,7 +68,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 		return reply, t, err
 	}
 	end, hasEnd := ctx.Deadline()
-	ctx, cancel := world.BeginWork(ctx, DefaultTimeout)
+	ctx, cancel := tape.BeginWork(ctx, DefaultTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	waited, left := time.Since(asked).Round(time.Second), time.Until(deadline).Round(time.Second)
@@ -103,7 +103,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	t.Lacks = append(t.Lacks, reply.Report.Lacks...)
 	t.Finds = append(t.Finds, reply.Report.Failed...)
 	if !clean {
-		t.Finds = append(t.Finds, world.NotEnded)
+		t.Finds = append(t.Finds, tape.NotEnded)
 	}
 	if err == nil && reply.Failed != "" {
 		t.Step = reply.Failed
@@ -281,7 +281,7 @@ func (p *process) ask(
 		err = json.Unmarshal(line, &reply)
 	}
 	if err != nil {
-		return wire.Reply{}, fmt.Errorf("its answer cannot be read: %w", world.ExplainJSON(err))
+		return wire.Reply{}, fmt.Errorf("its answer cannot be read: %w", tape.ExplainJSON(err))
 	}
 
 	return reply, nil

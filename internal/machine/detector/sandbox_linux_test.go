@@ -72,10 +72,10 @@ func (b *bench) neighbour() int {
 }
 
 // tries asks the detector that tries everything.
-func (b *bench) tries(config map[string]any, allow world.Grants) map[string]string {
+func (b *bench) tries(config map[string]any, allow tape.Grants) map[string]string {
 	b.t.Helper()
 	_ = os.Remove(filepath.Join(b.dir, "open/made"))
-	said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: allow}, time.Minute)
+	said, ans, _ := b.ask(tape.DetectorReq{Name: "tries", Config: config, Allow: allow}, time.Minute)
 	if ans.Fault != nil {
 		b.t.Fatalf("got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
@@ -102,7 +102,7 @@ func TestSandbox(t *testing.T) {
 	if err == nil {
 		defer unix.Close(leak)
 	}
-	confined := b.tries(config, world.Grants{})
+	confined := b.tries(config, tape.Grants{})
 	for _, key := range slices.Sorted(maps.Keys(confined)) {
 		t.Logf("%-26s %s", key, confined[key])
 	}
@@ -177,12 +177,12 @@ func TestSandbox(t *testing.T) {
 	for _, line := range []struct {
 		name    string
 		forbids []string
-		allow   world.Grants // without which another line forbids the same
-		abi     int          // of Landlock, from which on it is there
+		allow   tape.Grants // without which another line forbids the same
+		abi     int         // of Landlock, from which on it is there
 	}{
 		{name: "landlock", abi: 1, forbids: []string{"read_file", "read_passwd", "list_folder", "make_folder", "run_program", "device_zero", "fifo",
 			"folder_next_to_the_socket"}},
-		{name: "scopes", abi: sandbox.ABIScopes, forbids: []string{"connect_abstract", "signal_neighbour", "signal_host", "signal_its_threads"}, allow: world.Grants{Sockets: []string{"/run/example.sock"}}},
+		{name: "scopes", abi: sandbox.ABIScopes, forbids: []string{"connect_abstract", "signal_neighbour", "signal_host", "signal_its_threads"}, allow: tape.Grants{Sockets: []string{"/run/example.sock"}}},
 		{name: "connect", forbids: []string{"connect_path"}},
 		{name: "seccomp", forbids: []string{"setsid", "memfd", "shared_memory", "system_v_memory", "keyring", "socket_tcp", "socket_tcp6", "socket_udp",
 			"socket_netlink", "socket_unix_datagram", "socket_unix_packets", "send_path", "xattr", "xattr_of_a_link", "xattr_of_a_descriptor",
@@ -215,7 +215,7 @@ func TestSandbox(t *testing.T) {
 	t.Run("granted", func(t *testing.T) {
 		b := *b
 		b.t = t
-		for key, allow := range map[string]world.Grants{
+		for key, allow := range map[string]tape.Grants{
 			"read_file": {Read: []string{b.dir + "/open"}}, "read_passwd": {Read: []string{"/etc/pass*"}}, "run_program": {Execute: []string{"/usr/bin/id"}},
 			"device_zero": {Devices: []string{"/dev/ze*"}}, "connect_path": {Sockets: []string{b.dir + "/open/socket"}},
 		} {
@@ -243,7 +243,7 @@ func (b *bench) siteLock(name string) {
 	f, err := readLockFile(filepath.Join(b.dir, Fragments, name+".json"))
 	must(b.t, err)
 	f.Path = filepath.Join(b.dir, Programs, name)
-	text, err := encodeLock(siteLock{lockFormat, []world.LockEntry{f.LockEntry}})
+	text, err := encodeLock(siteLock{lockFormat, []tape.LockEntry{f.LockEntry}})
 	must(b.t, err)
 	b.write("site.json", text, 0o644)
 }
@@ -255,14 +255,14 @@ func TestLimits(t *testing.T) {
 	for _, name := range []string{"fork-bomb", "shared-hog", "setsid"} {
 		b.install(name)
 	}
-	said, ans, _ := b.ask(world.DetectorReq{Name: "fork-bomb"}, time.Minute)
+	said, ans, _ := b.ask(tape.DetectorReq{Name: "fork-bomb"}, time.Minute)
 	// It is stopped at some number, or its host ended because it could start no thread any more.
 	n, _ := strconv.Atoi(said.Attributes["children"])
 	if t.Logf("%d children: %s %s", n, said.Attributes["last"], ans.Why()); os.Geteuid() == 0 && ans.Fault == nil &&
 		(n < 1 || n > 64 || said.Attributes["last"] == "ok") {
 		t.Errorf("got %d children (%s), want the limit of processes", n, said.Attributes["last"])
 	}
-	said, ans, _ = b.ask(world.DetectorReq{Name: "shared-hog"}, time.Minute)
+	said, ans, _ = b.ask(tape.DetectorReq{Name: "shared-hog"}, time.Minute)
 	if said.Attributes["mebibytes"] != "0" {
 		t.Errorf("shared memory: got %s %s, want a refusal", said.Attributes, ans.Why())
 	}

@@ -271,9 +271,9 @@ func (h *Host) groupIDs(names []string) ([]uint32, error) {
 
 // placeGrants returns grants with their paths below the root. For a recorded machine its tree is readable. Programs
 // are not below the root: the kernel executes those of this machine.
-func (h *Host) placeGrants(g world.Grants) world.Grants {
+func (h *Host) placeGrants(g tape.Grants) tape.Grants {
 	if h.o.Tree != "" {
-		return world.Grants{Read: []string{h.o.Tree}, Execute: g.Execute}
+		return tape.Grants{Read: []string{h.o.Tree}, Execute: g.Execute}
 	}
 
 	below := func(paths []string) (out []string) {

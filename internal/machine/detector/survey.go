@@ -42,7 +42,7 @@ func (r Row) Runs() bool {
 
 // Survey returns all declared and installed detectors, sorted by name. It hashes programs and starts none.
 func (h *Host) Survey(
-	ctx context.Context, declared []stages.Detector, pci []world.PCIDevice,
+	ctx context.Context, declared []stages.Detector, pci []tape.PCIDevice,
 ) []Row {
 	names := h.Installed()
 	for _, d := range declared {
@@ -68,11 +68,11 @@ func (h *Host) surveyOne(
 	ctx context.Context,
 	name string,
 	d stages.Detector,
-	pci []world.PCIDevice,
+	pci []tape.PCIDevice,
 ) Row {
 	r := Row{
 		Name:     name,
-		Program:  h.Program(world.LockEntry{Name: name}),
+		Program:  h.Program(tape.LockEntry{Name: name}),
 		Required: d.Required,
 	}
 	if d.Name != "" {
@@ -96,9 +96,9 @@ func (h *Host) surveyOne(
 func (h *Host) addDescription(
 	ctx context.Context,
 	r *Row,
-	l world.LockEntry,
-	allow world.Grants,
-	pci []world.PCIDevice,
+	l tape.LockEntry,
+	allow tape.Grants,
+	pci []tape.PCIDevice,
 ) {
 	d, err := stages.Description(l)
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *Host) addDescription(
 }
 
 // addProgram adds whether the program is installed and locked.
-func (h *Host) addProgram(r *Row, l world.LockAns, lockErr error) {
+func (h *Host) addProgram(r *Row, l tape.LockAns, lockErr error) {
 	if lockErr != nil && !errors.Is(lockErr, errNoLock) { // the lock may name another program
 		r.Why = lockErr.Error()
 		return

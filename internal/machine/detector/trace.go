@@ -21,7 +21,7 @@ func denied(format string, args ...any) error {
 type job struct {
 	program string
 	sha256  string // empty: any content
-	grants  world.Grants
+	grants  tape.Grants
 	memory  int64
 	request wire.Request
 }

@@ -13,8 +13,8 @@ import (
 // treeGrants returns the grants for a recorded machine: of all that the site allows, only the interpreter of a
 // script. Devices, sockets and programs of this machine say nothing about the recorded one. It returns an error if
 // the detectors' users cannot read the tree, which would look like an empty machine.
-func (h *Host) treeGrants(program string, allow world.Grants) (world.Grants, error) {
-	var grants world.Grants
+func (h *Host) treeGrants(program string, allow tape.Grants) (tape.Grants, error) {
+	var grants tape.Grants
 	if err := checkTree(h.o.Tree); err != nil {
 		return grants, err
 	}

@@ -27,7 +27,7 @@ func TestTree(t *testing.T) {
 	delete(config, "signal_neighbour")
 	got := b.tries(
 		config,
-		world.Grants{
+		tape.Grants{
 			Devices: []string{"/dev/zero"},
 			Read:    []string{"/etc/passwd"},
 			Execute: []string{"/usr/bin/id"},
@@ -80,7 +80,7 @@ func TestTreeScript(t *testing.T) {
 	script := b.write("script", []byte("#!/bin/sh\n"), 0o755)
 	g, err := b.host.treeGrants(
 		script,
-		world.Grants{Execute: []string{"/usr/bin/id", "/bin/sh"}, Devices: []string{"/dev/zero"}},
+		tape.Grants{Execute: []string{"/usr/bin/id", "/bin/sh"}, Devices: []string{"/dev/zero"}},
 	)
 	if err != nil || !slices.Equal(g.Execute, []string{"/bin/sh"}) || len(g.Devices) > 0 {
 		t.Errorf("treeGrants: got %+v, %v, want only the interpreter", g, err)
@@ -105,7 +105,7 @@ func TestScriptBelowRoot(t *testing.T) {
 	script := b.write(Programs+"/script", text, 0o755)
 	tree := filepath.Dir(b.write("machine/board", nil, 0o644))
 	b.lock("script", fmt.Sprintf("%x", sha256.Sum256(text)))
-	allow := world.Grants{Execute: []string{"/bin/sh"}}
+	allow := tape.Grants{Execute: []string{"/bin/sh"}}
 	const want = "it ended before it was ready (exit status 7)"
 
 	if _, trace, err := b.host.Describe(t.Context(), script, allow); err == nil ||
@@ -114,7 +114,7 @@ func TestScriptBelowRoot(t *testing.T) {
 	}
 	for _, dir := range []string{"", tree} {
 		inner := b.with(func(o *HostConfig) { o.Tree = dir })
-		_, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, time.Minute)
+		_, ans, _ := inner.ask(tape.DetectorReq{Name: "script", Allow: allow}, time.Minute)
 		why := ans.Why()
 		if !strings.Contains(why, want+".") || !strings.Contains(why, " Its output: this is the script") {
 			t.Errorf("with the tree %q: got %s; want %q and its output", dir, why, want)

@@ -70,11 +70,11 @@ func (all Askers) Finish(k judge.FinishedKubelet) {
 	}
 }
 
-// Ask implements world.Source: it answers for the binary.
-func (a *Asker) Ask(ctx context.Context, q world.Question) world.Answer {
-	return world.Adapters{
-		world.DryRun.Adapt(a.Answer),
-		world.Accepts.Adapt(func(ctx context.Context, _ world.AcceptsReq) world.Answer {
+// Ask implements tape.Source: it answers for the binary.
+func (a *Asker) Ask(ctx context.Context, q tape.Question) tape.Answer {
+	return tape.Adapters{
+		tape.DryRun.Adapt(a.Answer),
+		tape.Accepts.Adapt(func(ctx context.Context, _ tape.AcceptsReq) tape.Answer {
 			return probe.AnswerAccepts(ctx, a.Binary(), true)
 		}),
 	}.Ask(ctx, q)
@@ -105,7 +105,7 @@ func (a *Asker) Finish(k judge.FinishedKubelet) {
 }
 
 // Answer returns the verdict of the binary.
-func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
+func (a *Asker) Answer(ctx context.Context, _ tape.DryRunReq) tape.Answer {
 	a.mu.Lock()
 	k := a.finished
 	a.wasAsked = true
@@ -121,7 +121,7 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 		if err == nil {
 			a.keep(digest)
 		}
-		return world.Failure(fault.Unread, "the kubelet has not started here before", "")
+		return tape.Failure(fault.Unread, "the kubelet has not started here before", "")
 	case err != nil:
 	case a.IsRun && digest == binary.Accepted():
 		v.Accepted = true
@@ -130,29 +130,29 @@ func (a *Asker) Answer(ctx context.Context, _ world.DryRunReq) world.Answer {
 		v, err = a.Run(run, ctx)
 	}
 	if errors.Is(err, unitflags.ErrOtherProgram) || errors.Is(err, unitflags.ErrNoCommand) {
-		return world.Failure(fault.Unread, err.Error(), "")
+		return tape.Failure(fault.Unread, err.Error(), "")
 	}
 	if err == nil && binary.IsReplaced() {
 		err = errors.New("it was replaced while it was asked")
 	}
 	if err != nil {
-		return world.Failure(fault.KubeletMachine, a.Redact(binary.Path()+": "+err.Error()), "")
+		return tape.Failure(fault.KubeletMachine, a.Redact(binary.Path()+": "+err.Error()), "")
 	}
 	if v.Broken != "" {
 		v.Broken = cmp.Or(nodefile.Root("").WhyNotExecutable(binary.File()), v.Broken)
 	}
 	switch {
 	case v.Broken != "" && a.IsImage:
-		return world.Failure(fault.Unread, v.Broken, "")
+		return tape.Failure(fault.Unread, v.Broken, "")
 	case v.Broken != "" && a.Secret == nil: // of --kubelet, for another machine
-		return world.Failure(fault.KubeletMachine, binary.Path()+": "+v.Broken, "")
+		return tape.Failure(fault.KubeletMachine, binary.Path()+": "+v.Broken, "")
 	}
 
 	if v.Accepted {
 		a.keep(digest)
 	}
 
-	return world.DryRun.Answer(world.DryRunAns{
+	return tape.DryRun.Answer(tape.DryRunAns{
 		Accepted: v.Accepted,
 		Refusal:  a.Redact(v.Refusal),
 		Broken:   a.Redact(v.Broken),
@@ -172,7 +172,7 @@ func (a *Asker) keep(digest string) {
 func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubeletbin.DryRun, err error) {
 	planned := map[string][]byte{}
 	for _, f := range k.Files {
-		if f.Kind != node.Regular || f.CreateOnly {
+		if f.Kind != desired.Regular || f.CreateOnly {
 			continue
 		}
 		planned[f.Path] = []byte(f.Text.Template())

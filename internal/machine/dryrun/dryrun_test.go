@@ -57,7 +57,7 @@ func TestAnswer(t *testing.T) {
 				},
 			}
 
-			ans := a.Answer(t.Context(), world.DryRunReq{})
+			ans := a.Answer(t.Context(), tape.DryRunReq{})
 			text := string(ans.Value) + ans.Why()
 			if !strings.Contains(text, c.want) || strings.Contains(text, secret) || (ans.Fault == nil) != c.isAsked {
 				t.Errorf("got %s, want %q and an answer: %t", text, c.want, c.isAsked)
@@ -100,7 +100,7 @@ func TestAnswerBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.Finish(judge.FinishedKubelet{Unit: "kubelet.service"})
-		if ans := a.Answer(t.Context(), world.DryRunReq{}); ans.Code() != c.want {
+		if ans := a.Answer(t.Context(), tape.DryRunReq{}); ans.Code() != c.want {
 			t.Errorf("%s: got code %q, want %q", name, ans.Code(), c.want)
 		}
 	}
@@ -167,7 +167,7 @@ func TestAnswerAgain(t *testing.T) {
 			Redact: strings.Clone,
 		}
 		a.Finish(judge.FinishedKubelet{Unit: "kubelet.service"})
-		ans := a.Answer(t.Context(), world.DryRunReq{})
+		ans := a.Answer(t.Context(), tape.DryRunReq{})
 
 		isAnswered := c.run != nil && c.isKept
 		if starts != c.starts || (a.Digest() != "") != c.isKept || (ans.Fault == nil) != isAnswered {
@@ -204,7 +204,7 @@ func TestPrepare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	planned := node.File{Path: "/etc/default/kubelet", Kind: node.Regular, Text: value.PlainText("EXTRA=--max-pods=2\n")}
+	planned := desired.File{Path: "/etc/default/kubelet", Kind: desired.Regular, Text: value.PlainText("EXTRA=--max-pods=2\n")}
 	secrets := func(string) ([]byte, error) { return nil, nil }
 
 	for name, c := range map[string]struct {
@@ -217,21 +217,21 @@ func TestPrepare(t *testing.T) {
 		"planned": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
 			judge.FinishedKubelet{
-				Unit: "kubelet.service", Files: []node.File{planned}, Folder: "/etc/k.d",
+				Unit: "kubelet.service", Files: []desired.File{planned}, Folder: "/etc/k.d",
 			},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 0,
 		},
 		"planned, and the folder is another": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
 			judge.FinishedKubelet{
-				Unit: "kubelet.service", Files: []node.File{planned},
+				Unit: "kubelet.service", Files: []desired.File{planned},
 				Folder: "/etc/other.d", DropIns: []stages.DropIn{{Path: "/etc/other.d/a.conf"}, {Path: "/etc/other.d/b.conf"}},
 			},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 1,
 		},
 		"planned, and the folder is not known": {
 			&Asker{Root: nodefile.Root(root), Secret: secrets},
-			judge.FinishedKubelet{Unit: "kubelet.service", Files: []node.File{planned}},
+			judge.FinishedKubelet{Unit: "kubelet.service", Files: []desired.File{planned}},
 			"--config=/etc/k.yaml --config-dir=/etc/k.d --v=2 --node-ip=10.0.0.5 --max-pods=2", "kind: KubeletConfiguration\n", 1,
 		},
 		"in place": {
@@ -242,7 +242,7 @@ func TestPrepare(t *testing.T) {
 		"another machine": {
 			&Asker{Binary: func() *kubeletbin.Binary { return nil }},
 			judge.FinishedKubelet{
-				Files: []node.File{{Path: "/a.yaml", Kind: node.Regular, Purpose: "kubelet-config", Text: value.PlainText("maxPods: 3\n")}},
+				Files: []desired.File{{Path: "/a.yaml", Kind: desired.Regular, Purpose: "kubelet-config", Text: value.PlainText("maxPods: 3\n")}},
 				Words: []kubelet.Word{{Text: "--max-pods=3"}},
 			},
 			"--config=/a.yaml --max-pods=3", "maxPods: 3\n", 0,

@@ -9,13 +9,13 @@ import (
 
 // TestEachKindHasAnAdapter checks that a real node answers each kind of question, and each with one adapter.
 func TestEachKindHasAnAdapter(t *testing.T) {
-	var got []world.Kind
+	var got []tape.Kind
 	for _, a := range (&Live{}).listAdapters() {
 		got = append(got, a.Kind)
 	}
 
 	slices.Sort(got)
-	if want := slices.Sorted(slices.Values(world.Kinds())); !slices.Equal(got, want) {
+	if want := slices.Sorted(slices.Values(tape.Kinds())); !slices.Equal(got, want) {
 		t.Errorf("got adapters for %v, want one for each of %v", got, want)
 	}
 }

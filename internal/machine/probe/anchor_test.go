@@ -59,50 +59,50 @@ func TestAnchorsOfOthers(t *testing.T) {
 		root string
 		s    *demo.Server
 	}
-	byPin := func(n node) world.Access {
-		return world.Access{Servers: []string{n.s.URL}, CACertHashes: []string{n.s.CAHash()}}
+	byPin := func(n node) tape.Access {
+		return tape.Access{Servers: []string{n.s.URL}, CACertHashes: []string{n.s.CAHash()}}
 	}
 
 	for name, c := range map[string]struct {
 		file  string // the anchor
-		place func(n node, file string) world.Access
+		place func(n node, file string) tape.Access
 	}{
-		"ca_file": {dir + "/ca.crt", func(n node, file string) world.Access {
+		"ca_file": {dir + "/ca.crt", func(n node, file string) tape.Access {
 			place(t, n.root, file, string(n.s.CAPEM()))
-			return world.Access{Servers: []string{n.s.URL}, CAFile: file, Token: "t"}
+			return tape.Access{Servers: []string{n.s.URL}, CAFile: file, Token: "t"}
 		}},
-		"discovery_file": {dir + "/discovery.conf", func(n node, file string) world.Access {
+		"discovery_file": {dir + "/discovery.conf", func(n node, file string) tape.Access {
 			place(t, n.root, file, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \""+n.s.URL+"\", "+embedded(n.s)+"}}]\n")
-			return world.Access{Servers: []string{n.s.URL}, DiscoveryFile: file, Token: "t"}
+			return tape.Access{Servers: []string{n.s.URL}, DiscoveryFile: file, Token: "t"}
 		}},
-		"bootstrap-kubelet.conf": {joined.BootstrapConf, func(n node, file string) world.Access {
+		"bootstrap-kubelet.conf": {joined.BootstrapConf, func(n node, file string) tape.Access {
 			place(t, n.root, file, bootstrap(n.s, embedded(n.s), "token: "+demo.Token))
 			return byPin(n)
 		}},
-		"tokenFile": {dir + "/token", func(n node, file string) world.Access {
+		"tokenFile": {dir + "/token", func(n node, file string) tape.Access {
 			place(t, n.root, file, demo.Token)
 			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s), "tokenFile: "+n.root+file))
 			return byPin(n)
 		}},
-		"certificate-authority": {dir + "/ca.crt", func(n node, file string) world.Access {
+		"certificate-authority": {dir + "/ca.crt", func(n node, file string) tape.Access {
 			place(t, n.root, file, string(n.s.CAPEM()))
 			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "certificate-authority: "+n.root+file, "token: "+demo.Token))
 			return byPin(n)
 		}},
-		"client-certificate": {dir + "/pair.pem", func(n node, file string) world.Access {
+		"client-certificate": {dir + "/pair.pem", func(n node, file string) tape.Access {
 			cert, key := n.s.IssueNode("n1")
 			place(t, n.root, file, string(cert)+string(key))
 			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s), "client-certificate: "+n.root+file+", client-key: "+n.root+file))
 			return byPin(n)
 		}},
-		"exec.command": {dir + "/plugin", func(n node, file string) world.Access {
+		"exec.command": {dir + "/plugin", func(n node, file string) tape.Access {
 			answer := `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + demo.Token + `"}}`
 			placeMode(t, n.root, file, "#!/bin/sh\ntouch '"+n.root+"/ran'\necho '"+answer+"'\n", 0o700)
 			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s),
 				"exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "+n.root+file+"}"))
 			return byPin(n)
 		}},
-		"kubelet.conf": {joined.Conf, func(n node, file string) world.Access {
+		"kubelet.conf": {joined.Conf, func(n node, file string) tape.Access {
 			place(t, n.root, file, string(n.s.NodeKubeconfig("n1")))
 			a := byPin(n)
 			a.Token = "t"
@@ -119,10 +119,10 @@ func TestAnchorsOfOthers(t *testing.T) {
 				must(t, v.change(n.root+c.file))
 				l := newLive(t, Sources{Root: n.root, Credentials: creds{"t": demo.Token}})
 
-				_, a, err := world.Object.Ask(
+				_, a, err := tape.Object.Ask(
 					t.Context(),
 					l,
-					world.ObjectReq{Access: access, Namespace: "kube-system", Name: "kubelet-config"},
+					tape.ObjectReq{Access: access, Namespace: "kube-system", Name: "kubelet-config"},
 				)
 
 				if v.want == "" {
@@ -185,7 +185,7 @@ func TestIdentityOfOthers(t *testing.T) {
 			}
 			must(t, err)
 			l := newLive(t, Sources{Root: root})
-			k, a, err := world.Kubelet.Ask(t.Context(), l, world.KubeletReq{})
+			k, a, err := tape.Kubelet.Ask(t.Context(), l, tape.KubeletReq{})
 			if err != nil || !k.Joined || k.Identity == nil || k.Identity.Node != "n1" {
 				t.Fatalf("got %+v, want that n1 has joined", a)
 			}

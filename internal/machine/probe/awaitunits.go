@@ -23,7 +23,7 @@ const disabledPart = 10
 var lateUnits = []string{"prelet.service", "prelet-apply.service"}
 
 // awaitUnits waits until the units have ended or run, and returns the state of each in their order, with the reason
-// where that is not done. The states are those of world.Facts. It never waits for what cannot come.
+// where that is not done. The states are those of tape.Facts. It never waits for what cannot come.
 func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Duration) (states, why []string) {
 	states = make([]string, len(names))
 	why = make([]string, len(names))
@@ -37,12 +37,12 @@ func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Durati
 		for i, name := range names {
 			u, err := l.o.Units.Look(ctx, name)
 			if err != nil {
-				states[i], why[i] = world.UnitUnknown, err.Error()
+				states[i], why[i] = tape.UnitUnknown, err.Error()
 				continue
 			}
 			late := l.findLate(ctx, u, map[string]bool{})
 			states[i], why[i] = classifyUnit(u, late)
-			isGivenUp := states[i] == world.UnitNotStarted && u.File == "disabled" &&
+			isGivenUp := states[i] == tape.UnitNotStarted && u.File == "disabled" &&
 				time.Since(began) > limit/disabledPart
 			if mayCome(states[i]) && !isGivenUp && waiting == "" {
 				waiting = name + ": " + why[i]
@@ -65,7 +65,7 @@ func (l *Live) awaitUnits(ctx context.Context, names []string, limit time.Durati
 
 // mayCome reports whether a unit of this state may be done later.
 func mayCome(state string) bool {
-	return state == world.UnitUnfinished || state == world.UnitNotStarted
+	return state == tape.UnitUnfinished || state == tape.UnitNotStarted
 }
 
 // findLate returns the unit of prelet or of the kubelet, which starts after this run, that a queued start waits for:
@@ -103,26 +103,26 @@ func classifyUnit(u systemd.Unit, late string) (state, why string) {
 
 	switch {
 	case u.Load == "masked":
-		return world.UnitMasked, "it is masked"
+		return tape.UnitMasked, "it is masked"
 	case u.Load != "loaded":
-		return world.UnitMissing, fmt.Sprintf("systemd cannot load it (%s)", u.Load)
+		return tape.UnitMissing, fmt.Sprintf("systemd cannot load it (%s)", u.Load)
 	case u.Active == "active":
-		return world.UnitDone, ""
+		return tape.UnitDone, ""
 	case u.Active == "failed", u.Active == "inactive" && hasRun && u.Result != "success":
-		return world.UnitFailed, fmt.Sprintf("it has failed (%s)", u.Result)
+		return tape.UnitFailed, fmt.Sprintf("it has failed (%s)", u.Result)
 	case u.Active == "inactive" && hasRun && u.Job == 0:
-		return world.UnitDone, ""
+		return tape.UnitDone, ""
 	case u.Skipped > 0 && u.Job == 0:
-		return world.UnitSkipped, "a Condition= or Assert= of it does not hold"
+		return tape.UnitSkipped, "a Condition= or Assert= of it does not hold"
 	case late != "":
-		return world.UnitLate, "it is ordered after " + late + ", so it starts only when this run has ended"
+		return tape.UnitLate, "it is ordered after " + late + ", so it starts only when this run has ended"
 	case u.Job != 0 && u.Active == "inactive":
-		return world.UnitUnfinished, "its start job waits for another unit (systemctl list-jobs --after)"
+		return tape.UnitUnfinished, "its start job waits for another unit (systemctl list-jobs --after)"
 	case u.Active == "inactive" && u.File == "disabled":
-		return world.UnitNotStarted, "nothing has started it, and it is disabled"
+		return tape.UnitNotStarted, "nothing has started it, and it is disabled"
 	case u.Active == "inactive":
-		return world.UnitNotStarted, "nothing has started it"
+		return tape.UnitNotStarted, "nothing has started it"
 	}
 
-	return world.UnitUnfinished, fmt.Sprintf("it is %s (%s)", u.Active, u.Sub)
+	return tape.UnitUnfinished, fmt.Sprintf("it is %s (%s)", u.Active, u.Sub)
 }

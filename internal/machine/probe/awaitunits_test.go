@@ -95,7 +95,7 @@ func TestAwaitUnits(t *testing.T) {
 		if isShort := took < limit*5/6; strings.HasPrefix(name, "it is disabled") && isShort != (name == "it is disabled") {
 			t.Errorf("%s: got a wait of %s; want a tenth of %s where nothing has started it, and else all", name, took, limit)
 		}
-		if got := states[1] + " " + why[1]; got != c.want || states[0] != world.UnitDone {
+		if got := states[1] + " " + why[1]; got != c.want || states[0] != tape.UnitDone {
 			t.Errorf("%s: got %q and %q, want %q and done", name, got, states[0], c.want)
 		}
 		if got := strings.HasPrefix(waited, "a.service: "); got != c.waits {
@@ -111,7 +111,7 @@ func TestUnitsInFacts(t *testing.T) {
 	l := newLive(t, Sources{Units: units, Root: ""})
 	ask := func(l *Live) string {
 		t.Helper()
-		f, _, err := world.Hardware.Ask(t.Context(), world.Adapters{world.Hardware.Adapt(l.answerFacts)}, world.HardwareReq{
+		f, _, err := tape.Hardware.Ask(t.Context(), tape.Adapters{tape.Hardware.Adapt(l.answerFacts)}, tape.HardwareReq{
 			WaitUnits: []string{"a.service", "b.service", "away.service"}, WaitMillis: 100,
 		})
 		if err != nil {

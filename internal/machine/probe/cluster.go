@@ -21,17 +21,17 @@ import (
 // answerTrust returns the identity of the cluster. It is determined once for each way of access, by the first caller
 // and with its context, so that the questions "trust" and "object" share the result and the connection. Other callers
 // wait for it until their own deadline.
-func (l *Live) answerTrust(ctx context.Context, r world.TrustReq) world.Answer {
-	return l.trusts.Ask(ctx, world.Trust.Question(r))
+func (l *Live) answerTrust(ctx context.Context, r tape.TrustReq) tape.Answer {
+	return l.trusts.Ask(ctx, tape.Trust.Question(r))
 }
 
 // fetchTrust returns the identity of the cluster: from the folder that replaces a cluster, from the last good
 // generation, or from the cluster. A pin that the last good generation has no CA for asks the cluster.
-func (l *Live) fetchTrust(ctx context.Context, r world.TrustReq) world.Answer {
+func (l *Live) fetchTrust(ctx context.Context, r tape.TrustReq) tape.Answer {
 	a := r.Access
 	if l.o.Objects != "" {
 		if f := l.checkToken(ctx, a); f != nil {
-			return world.Answer{Fault: f}
+			return tape.Answer{Fault: f}
 		}
 
 		return l.addExpired(readTrust(l.o.Objects, a))
@@ -39,7 +39,7 @@ func (l *Live) fetchTrust(ctx context.Context, r world.TrustReq) world.Answer {
 
 	known := l.findKnownCA(a)
 	if known != nil && len(known.ca.Unmatched) == 0 {
-		return l.addExpired(world.Trust.Answer(known.ca))
+		return l.addExpired(tape.Trust.Answer(known.ca))
 	}
 
 	asked := l.nameObjects(l.askTrust(ctx, a))
@@ -51,8 +51,8 @@ func (l *Live) fetchTrust(ctx context.Context, r world.TrustReq) world.Answer {
 }
 
 // addExpired adds to an answer which of its CAs have expired by the clock of this machine.
-func (l *Live) addExpired(a world.Answer) world.Answer {
-	var t world.TrustAns
+func (l *Live) addExpired(a tape.Answer) tape.Answer {
+	var t tape.TrustAns
 	if a.Fault != nil || json.Unmarshal(a.Value, &t) != nil {
 		return a
 	}
@@ -60,13 +60,13 @@ func (l *Live) addExpired(a world.Answer) world.Answer {
 	expired, hasValid := cluster.DescribeExpired(t.PEM, l.o.Now())
 	t.Expired = expired
 	t.NoneValid = !hasValid
-	a.Value = world.Trust.Answer(t).Value
+	a.Value = tape.Trust.Answer(t).Value
 
 	return a
 }
 
 // askTrust returns the identity of the cluster as the cluster proves it.
-func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
+func (l *Live) askTrust(ctx context.Context, a tape.Access) tape.Answer {
 	req := cluster.TrustRequest{
 		Endpoint:     makeEndpoint(a),
 		CACertHashes: a.CACertHashes,
@@ -75,11 +75,11 @@ func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
 	if a.CAFile != "" {
 		text, f := l.readAnchor(a.CAFile, "ca_file of the cluster block names it; put the cluster's CA there")
 		if f != nil {
-			return world.Answer{Fault: f}
+			return tape.Answer{Fault: f}
 		}
 
 		if f := checkAnchor(a.CAFile, text, filekind.Certificate); f != nil {
-			return world.Answer{Fault: f}
+			return tape.Answer{Fault: f}
 		}
 		req.CAPEM = []byte(text)
 	}
@@ -87,11 +87,11 @@ func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
 	if a.DiscoveryFile != "" {
 		text, f := l.readDiscoveryFile(ctx, a.DiscoveryFile)
 		if f != nil {
-			return world.Answer{Fault: f}
+			return tape.Answer{Fault: f}
 		}
 
 		if f := checkAnchor(a.DiscoveryFile, text, filekind.Kubeconfig); f != nil {
-			return world.Answer{Fault: f}
+			return tape.Answer{Fault: f}
 		}
 		req.DiscoveryFile = text
 	}
@@ -106,41 +106,41 @@ func (l *Live) askTrust(ctx context.Context, a world.Access) world.Answer {
 
 	trust, err := l.client.FetchTrust(ctx, req)
 
-	return makeAnswer(world.Trust, trust, err)
+	return makeAnswer(tape.Trust, trust, err)
 }
 
 // Objects returns a source that answers from a folder instead of a cluster, and does not read this machine.
 // Objects that the folder does not contain are absent.
-func Objects(folder string) world.Source {
-	return world.Adapters{
-		world.Trust.Adapt(func(_ context.Context, r world.TrustReq) world.Answer {
+func Objects(folder string) tape.Source {
+	return tape.Adapters{
+		tape.Trust.Adapt(func(_ context.Context, r tape.TrustReq) tape.Answer {
 			return readTrust(folder, r.Access)
 		}),
-		world.Object.Adapt(func(_ context.Context, r world.ObjectReq) world.Answer {
+		tape.Object.Adapt(func(_ context.Context, r tape.ObjectReq) tape.Answer {
 			return readObject(folder, r)
 		}),
 	}
 }
 
-func readTrust(folder string, a world.Access) world.Answer {
+func readTrust(folder string, a tape.Access) tape.Answer {
 	trust, err := cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes)
 
-	return makeAnswer(world.Trust, trust, err)
+	return makeAnswer(tape.Trust, trust, err)
 }
 
-func readObject(folder string, r world.ObjectReq) world.Answer {
+func readObject(folder string, r tape.ObjectReq) tape.Answer {
 	object, err := cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name)
 
-	return makeAnswer(world.Object, object, err)
+	return makeAnswer(tape.Object, object, err)
 }
 
 // HaveSameCAs reports whether two bundles have the same certificates, in any order.
 func HaveSameCAs(a, b string) bool { return cluster.HaveSameCAs(a, b) }
 
 // makeAnswer turns what package cluster returned into an answer.
-func makeAnswer[Req, Ans any](topic world.Topic[Req, Ans], v Ans, err error) world.Answer {
+func makeAnswer[Req, Ans any](topic tape.Topic[Req, Ans], v Ans, err error) tape.Answer {
 	if err != nil {
-		return world.Answer{Fault: toFault(err)}
+		return tape.Answer{Fault: toFault(err)}
 	}
 
 	return topic.Answer(v)
@@ -148,25 +148,25 @@ func makeAnswer[Req, Ans any](topic world.Topic[Req, Ans], v Ans, err error) wor
 
 // knownCA is the CA that the last good generation of a joined node verified for the same servers.
 type knownCA struct {
-	ca         world.TrustAns // Unmatched: the pins that the cluster must be asked for
+	ca         tape.TrustAns // Unmatched: the pins that the cluster must be asked for
 	generation int
 }
 
 // completeBy returns the cluster's answer to the pins that a known CA does not have. The known CA stays if the cluster
 // did not answer, and its bytes stay if it answered with the same CAs.
-func (k knownCA) completeBy(asked world.Answer) world.Answer {
+func (k knownCA) completeBy(asked tape.Answer) tape.Answer {
 	ca := k.ca
 	ca.Unmatched = nil
 
 	if asked.Fault != nil {
-		kept := world.Trust.Answer(ca)
+		kept := tape.Trust.Answer(ca)
 		kept.Stale = k.generation
 		kept.Because = asked.Name() + ": " + strings.TrimSuffix(asked.Why(), ".")
 
 		return kept
 	}
 
-	var now world.TrustAns
+	var now tape.TrustAns
 	if json.Unmarshal(asked.Value, &now) != nil || !cluster.HaveSameCAs(ca.PEM, now.PEM) {
 		return asked
 	}
@@ -174,12 +174,12 @@ func (k knownCA) completeBy(asked world.Answer) world.Answer {
 	now.PEM = ca.PEM
 	now.Hash = ca.Hash
 
-	return world.Trust.Answer(now)
+	return tape.Trust.Answer(now)
 }
 
 // findKnownCA returns the CA that the last good generation of a joined node verified for the same servers; nil if there
 // is none. If the site no longer pins one of its CAs, the cluster must be asked, and it returns nil, too.
-func (l *Live) findKnownCA(a world.Access) *knownCA {
+func (l *Live) findKnownCA(a tape.Access) *knownCA {
 	hasAnchor := len(a.CACertHashes) > 0 || a.TrustToken
 	if !hasAnchor || l.o.Store == nil || !l.membership().Joined {
 		return nil
@@ -191,11 +191,11 @@ func (l *Live) findKnownCA(a world.Access) *knownCA {
 	}
 
 	for _, e := range past.Recording.Entries {
-		if e.Kind != world.KindTrust || e.Answer.Fault != nil {
+		if e.Kind != tape.KindTrust || e.Answer.Fault != nil {
 			continue
 		}
 
-		var t world.TrustAns
+		var t tape.TrustAns
 		if json.Unmarshal(e.Answer.Value, &t) != nil || t.PEM == "" {
 			continue
 		}
@@ -205,7 +205,7 @@ func (l *Live) findKnownCA(a world.Access) *knownCA {
 			continue
 		}
 
-		req, err := world.Trust.Request(e.Question)
+		req, err := tape.Trust.Request(e.Question)
 		if err == nil && slices.Equal(req.Servers, a.Servers) {
 			t.LeftOut = nil
 			t.Unmatched = chosen.Unmatched
@@ -258,10 +258,10 @@ func checkAnchor(path, text, want string) *fault.Fault {
 }
 
 // answerObject returns a ConfigMap, from the folder that replaces a cluster or from the cluster.
-func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer {
+func (l *Live) answerObject(ctx context.Context, r tape.ObjectReq) tape.Answer {
 	if l.o.Objects != "" {
 		if f := l.checkToken(ctx, r.Access); f != nil {
-			return world.Answer{Fault: f}
+			return tape.Answer{Fault: f}
 		}
 
 		return readObject(l.o.Objects, r)
@@ -269,7 +269,7 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 
 	req, f := l.newRequest(ctx, r.Access)
 	if f != nil {
-		return world.Answer{Fault: f}
+		return tape.Answer{Fault: f}
 	}
 
 	req.Namespace = r.Namespace
@@ -277,7 +277,7 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 	req.Optional = r.Optional
 
 	if f := l.addCredentials(&req, r.Token); f != nil {
-		return world.Answer{Fault: f}
+		return tape.Answer{Fault: f}
 	}
 
 	ctx, cancel := l.limit(ctx, r.Access)
@@ -285,12 +285,12 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 
 	object, err := l.client.FetchConfigMap(ctx, req)
 
-	return l.nameObjects(makeAnswer(world.Object, object, err))
+	return l.nameObjects(makeAnswer(tape.Object, object, err))
 }
 
 // nameObjects adds to the failure of a cluster, for the hardware of another machine, what replaces the cluster: on a
 // laptop the way to the cluster is not what has to be repaired.
-func (l *Live) nameObjects(a world.Answer) world.Answer {
+func (l *Live) nameObjects(a tape.Answer) tape.Answer {
 	switch a.Code() {
 	case fault.ClusterUnreachable, fault.ClusterUnusable, fault.ClusterUntrusted, fault.Absent:
 	default:
@@ -313,14 +313,14 @@ func (l *Live) nameObjects(a world.Answer) world.Answer {
 
 // newRequest returns a request with the servers and the verified CA of the cluster.
 func (l *Live) newRequest(
-	ctx context.Context, a world.Access,
+	ctx context.Context, a tape.Access,
 ) (cluster.ObjectRequest, *fault.Fault) {
-	trust := l.answerTrust(ctx, world.TrustReq{Access: a})
+	trust := l.answerTrust(ctx, tape.TrustReq{Access: a})
 	if trust.Fault != nil {
 		return cluster.ObjectRequest{}, trust.Fault
 	}
 
-	var ca world.TrustAns
+	var ca tape.TrustAns
 	if err := json.Unmarshal(trust.Value, &ca); err != nil {
 		return cluster.ObjectRequest{}, toFault(err)
 	}
@@ -399,7 +399,7 @@ func (l *Live) Hurry(d time.Duration) {
 }
 
 // limit returns a context that ends with the site's retry, or with the limit of Hurry.
-func (l *Live) limit(ctx context.Context, a world.Access) (context.Context, context.CancelFunc) {
+func (l *Live) limit(ctx context.Context, a tape.Access) (context.Context, context.CancelFunc) {
 	d := time.Duration(a.RetryMillis) * time.Millisecond
 	if l.patience > 0 && (d <= 0 || d > l.patience) {
 		d = l.patience
@@ -412,7 +412,7 @@ func (l *Live) limit(ctx context.Context, a world.Access) (context.Context, cont
 	return context.WithTimeout(ctx, d)
 }
 
-func makeEndpoint(a world.Access) cluster.Endpoint {
+func makeEndpoint(a tape.Access) cluster.Endpoint {
 	return cluster.Endpoint{Servers: a.Servers, ProxyURL: a.ProxyURL}
 }
 
@@ -441,7 +441,7 @@ func (l *Live) newTokenReader(name string) cluster.Token {
 
 // checkToken returns an error for a malformed token, if a folder replaces the cluster. A missing token is accepted,
 // because a laptop has none.
-func (l *Live) checkToken(ctx context.Context, a world.Access) *fault.Fault {
+func (l *Live) checkToken(ctx context.Context, a tape.Access) *fault.Fault {
 	if a.Token == "" || l.membership().Joined {
 		return nil
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-func (l *Live) answerLock(ctx context.Context, r world.LockReq) world.Answer {
-	return l.askDetectors(ctx, r.Name, world.Lock.Question(r))
+func (l *Live) answerLock(ctx context.Context, r tape.LockReq) tape.Answer {
+	return l.askDetectors(ctx, r.Name, tape.Lock.Question(r))
 }
 
 // answerDetector returns the report of a detector. The output of a vendor's program may contain a secret of this node
 // that the program found, so the redactor gets all secrets of the site before any output is kept.
-func (l *Live) answerDetector(ctx context.Context, r world.DetectorReq) world.Answer {
+func (l *Live) answerDetector(ctx context.Context, r tape.DetectorReq) tape.Answer {
 	return l.redactDetector(r.Name, l.waitForDetector(ctx, r))
 }
 
@@ -28,8 +28,8 @@ const detectorInterval = 500 * time.Millisecond
 
 // waitForDetector asks a detector, and asks it again until the condition of the site's wait is met, the time of the
 // wait is over, or an attempt fails. A recorded tree does not change, so its detectors are asked once.
-func (l *Live) waitForDetector(ctx context.Context, r world.DetectorReq) world.Answer {
-	q := world.Detector.Question(r)
+func (l *Live) waitForDetector(ctx context.Context, r tape.DetectorReq) tape.Answer {
+	q := tape.Detector.Question(r)
 	if len(r.WaitFor) == 0 || l.o.Hardware != "" {
 		return l.askDetectors(ctx, r.Name, q)
 	}
@@ -67,8 +67,8 @@ const attemptTime = 10 * time.Second
 
 // findAwaited returns a fact of a detector that does not have one of the values that end the wait; "" if there is none,
 // or the detector has failed.
-func findAwaited(a world.Answer, waitFor map[string][]string) string {
-	var report world.DetectorAns
+func findAwaited(a tape.Answer, waitFor map[string][]string) string {
+	var report tape.DetectorAns
 	if a.Fault != nil || json.Unmarshal(a.Value, &report) != nil {
 		return ""
 	}
@@ -86,17 +86,17 @@ func findAwaited(a world.Answer, waitFor map[string][]string) string {
 	return ""
 }
 
-func (l *Live) redactDetector(name string, a world.Answer) world.Answer {
+func (l *Live) redactDetector(name string, a tape.Answer) tape.Answer {
 	l.LearnSecrets()
 
 	if f := a.Fault; f != nil {
 		redact := l.o.Redactor.String
-		return world.Failure(f.Code, redact(f.Why), redact(f.Next))
+		return tape.Failure(f.Code, redact(f.Why), redact(f.Next))
 	}
 
 	if text := string(a.Value); l.o.Redactor.String(text) != text {
 		why := fmt.Sprintf("Detector %q: its output is refused because it contains a secret of this node", name)
-		return world.Failure(fault.DetectorFailed, why,
+		return tape.Failure(fault.DetectorFailed, why,
 			"Check what the site grants it, and which other users may read that credential")
 	}
 
@@ -107,8 +107,8 @@ func (l *Live) redactDetector(name string, a world.Answer) world.Answer {
 func (l *Live) askDetectors(
 	ctx context.Context,
 	name string,
-	q world.Question,
-) world.Answer {
+	q tape.Question,
+) tape.Answer {
 	info, err := nodefile.Stat(l.o.Hardware)
 	isFile := l.o.Hardware != "" && (err != nil || !info.IsDir())
 
@@ -123,7 +123,7 @@ func (l *Live) askDetectors(
 		return l.o.Detectors.Ask(ctx, q)
 	}
 
-	return world.Failure(fault.Absent,
+	return tape.Failure(fault.Absent,
 		fmt.Sprintf("%s, so %q gives no facts and has state = \"absent\"", why, name),
 		"See that the site does without them: try(…, null) or a test of the state where they are used")
 }

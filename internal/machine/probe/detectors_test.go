@@ -13,8 +13,8 @@ import (
 )
 
 // fabricReq waits for a fabric for 30 seconds.
-func fabricReq() world.DetectorReq {
-	return world.DetectorReq{
+func fabricReq() tape.DetectorReq {
+	return tape.DetectorReq{
 		Name:       "nvidia",
 		WaitFor:    map[string][]string{"fabric_state": {"completed", "failed", "not-supported"}},
 		WaitMillis: 30_000,
@@ -23,14 +23,14 @@ func fabricReq() world.DetectorReq {
 
 // askFabric asks a detector that needs a time to report a state, and reports other ones before. It returns the answer,
 // how often the detector was asked, and how long it took.
-func askFabric(t *testing.T, l *Live, timeout time.Duration, report func(after time.Duration) world.Answer) (
-	a world.Answer, asked int, took time.Duration,
+func askFabric(t *testing.T, l *Live, timeout time.Duration, report func(after time.Duration) tape.Answer) (
+	a tape.Answer, asked int, took time.Duration,
 ) {
 	t.Helper()
 	start := time.Now()
-	l.o.Detectors = world.SourceFunc(func(ctx context.Context, _ world.Question) world.Answer {
+	l.o.Detectors = tape.SourceFunc(func(ctx context.Context, _ tape.Question) tape.Answer {
 		asked++
-		work, cancel := world.BeginWork(ctx, time.Hour)
+		work, cancel := tape.BeginWork(ctx, time.Hour)
 		defer cancel()
 		if end, ok := work.Deadline(); !ok || time.Until(end) > 10*time.Second {
 			t.Errorf("attempt %d: got %s for it, want at most the detector's own 10s", asked, time.Until(end))
@@ -40,35 +40,35 @@ func askFabric(t *testing.T, l *Live, timeout time.Duration, report func(after t
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	a = l.answerDetector(world.WithLimit(ctx, 10*time.Second), fabricReq())
+	a = l.answerDetector(tape.WithLimit(ctx, 10*time.Second), fabricReq())
 
 	return a, asked, time.Since(start)
 }
 
-func fabricIs(state any) world.Answer {
-	return world.Detector.Answer(world.DetectorAns{Facts: map[string]any{"fabric_state": state}})
+func fabricIs(state any) tape.Answer {
+	return tape.Detector.Answer(tape.DetectorAns{Facts: map[string]any{"fabric_state": state}})
 }
 
 // TestWaitForFabric: the detector is asked again until its answer ends the wait, or the time is over. An attempt that
 // fails is the answer.
 func TestWaitForFabric(t *testing.T) {
 	for name, tt := range map[string]struct {
-		report      func(after time.Duration) world.Answer
+		report      func(after time.Duration) tape.Answer
 		timeout     time.Duration
 		want        string
 		least, most time.Duration
 		leastAsked  int
 	}{
 		"completed at once": {
-			report:  func(time.Duration) world.Answer { return fabricIs("completed") },
+			report:  func(time.Duration) tape.Answer { return fabricIs("completed") },
 			timeout: 40 * time.Second, want: "completed", most: time.Second, leastAsked: 1,
 		},
 		"no fabric": {
-			report:  func(time.Duration) world.Answer { return fabricIs("not-supported") },
+			report:  func(time.Duration) tape.Answer { return fabricIs("not-supported") },
 			timeout: 40 * time.Second, want: "not-supported", most: time.Second, leastAsked: 1,
 		},
 		"unknown, then in progress, then completed": {
-			report: func(after time.Duration) world.Answer {
+			report: func(after time.Duration) tape.Answer {
 				switch {
 				case after < 3*time.Second:
 					return fabricIs(nil)
@@ -80,20 +80,20 @@ func TestWaitForFabric(t *testing.T) {
 			timeout: 40 * time.Second, want: "completed", least: 10 * time.Second, most: 11 * time.Second, leastAsked: 10,
 		},
 		"never completed": {
-			report:  func(time.Duration) world.Answer { return fabricIs("in-progress") },
+			report:  func(time.Duration) tape.Answer { return fabricIs("in-progress") },
 			timeout: 40 * time.Second, want: "in-progress", least: 30 * time.Second, most: 31 * time.Second, leastAsked: 30,
 		},
 		"the stage ends earlier": {
-			report:  func(time.Duration) world.Answer { return fabricIs("in-progress") },
+			report:  func(time.Duration) tape.Answer { return fabricIs("in-progress") },
 			timeout: 12 * time.Second, want: "in-progress", least: 6 * time.Second, most: 7 * time.Second, leastAsked: 6,
 		},
 		"it fails": {
-			report:  func(time.Duration) world.Answer { return world.Failure(fault.DetectorFailed, "it crashed", "") },
+			report:  func(time.Duration) tape.Answer { return tape.Failure(fault.DetectorFailed, "it crashed", "") },
 			timeout: 40 * time.Second, want: "it crashed", most: time.Second, leastAsked: 1,
 		},
 		"no GPU": {
-			report: func(time.Duration) world.Answer {
-				return world.Detector.Answer(world.DetectorAns{Skipped: "no device"})
+			report: func(time.Duration) tape.Answer {
+				return tape.Detector.Answer(tape.DetectorAns{Skipped: "no device"})
 			},
 			timeout: 40 * time.Second, want: "no device", most: time.Second, leastAsked: 1,
 		},
@@ -122,7 +122,7 @@ func TestWaitForFabric(t *testing.T) {
 // TestRecordedFabric: a recorded tree does not change, so its detector is asked once.
 func TestRecordedFabric(t *testing.T) {
 	asked := 0
-	l := newLive(t, Sources{Hardware: t.TempDir(), Detectors: world.SourceFunc(func(context.Context, world.Question) world.Answer {
+	l := newLive(t, Sources{Hardware: t.TempDir(), Detectors: tape.SourceFunc(func(context.Context, tape.Question) tape.Answer {
 		asked++
 		return fabricIs("in-progress")
 	})})

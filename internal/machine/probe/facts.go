@@ -22,7 +22,7 @@ import (
 
 // answerFacts returns the hardware, after waiting for the links and drivers that the site names. A link or driver
 // that is missing at the timeout becomes an unknown fact.
-func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answer {
+func (l *Live) answerFacts(ctx context.Context, r tape.HardwareReq) tape.Answer {
 	if strings.HasSuffix(l.o.Hardware, ".json") { // a recorded machine is a folder or a file of facts
 		return readFacts(l.o.Hardware, r.WaitUnits)
 	}
@@ -44,13 +44,13 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 
 		missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, timeout, l.reportMissing)
 		if err != nil {
-			return world.Failure(fault.HardwareFailed, err.Error(), "")
+			return tape.Failure(fault.HardwareFailed, err.Error(), "")
 		}
 	}
 
 	f, err := hardware.Detect(ctx, o)
 	if err != nil {
-		return world.Failure(fault.HardwareFailed, err.Error(), "`prelet detect` shows what can be read")
+		return tape.Failure(fault.HardwareFailed, err.Error(), "`prelet detect` shows what can be read")
 	}
 
 	add := func(fact, live, recorded string) {
@@ -59,7 +59,7 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 			why = recorded + " in this recording"
 		}
 
-		f.Unknown = append(f.Unknown, world.UnknownFact{
+		f.Unknown = append(f.Unknown, tape.UnknownFact{
 			Fact:     fact,
 			Why:      why,
 			Degraded: true,
@@ -76,12 +76,12 @@ func (l *Live) answerFacts(ctx context.Context, r world.HardwareReq) world.Answe
 
 	addUnits(&f, r.WaitUnits, units, whyNot)
 
-	return world.Hardware.Answer(f)
+	return tape.Hardware.Answer(f)
 }
 
 // addUnits adds the units that the site waits for to facts that lack them. States are nil if the machine is another
 // one. A state that is known keeps its value, so what degrades the boot then is not the name of a fact.
-func addUnits(f *world.Facts, names, states, whyNot []string) {
+func addUnits(f *tape.Facts, names, states, whyNot []string) {
 	for i, name := range names {
 		if _, isRecorded := f.Units[name]; isRecorded {
 			continue
@@ -91,12 +91,12 @@ func addUnits(f *world.Facts, names, states, whyNot []string) {
 		}
 
 		f.Units[name] = nil
-		u := world.UnknownFact{Fact: "units[" + name + "]", Why: "the units of another machine are not known"}
+		u := tape.UnknownFact{Fact: "units[" + name + "]", Why: "the units of another machine are not known"}
 		if states != nil {
 			u.Why = whyNot[i]
-			u.Degraded = states[i] != world.UnitDone && states[i] != world.UnitSkipped
+			u.Degraded = states[i] != tape.UnitDone && states[i] != tape.UnitSkipped
 		}
-		if states != nil && states[i] != world.UnitUnknown {
+		if states != nil && states[i] != tape.UnitUnknown {
 			f.Units[name] = &states[i]
 			u.Fact = "unit " + name
 		}
@@ -128,30 +128,30 @@ func (l *Live) reportWait(what, why string, left time.Duration) {
 // readFacts returns the facts of a file as `prelet detect -o json` prints them, or the facts alone. They are as they
 // were detected, with the links and drivers that were missing then, so nothing is waited for. Units that the site waits
 // for are unknown if they lack them.
-func readFacts(path string, units []string) world.Answer {
+func readFacts(path string, units []string) tape.Answer {
 	text, err := nodefile.ReadFile(path, maxFacts)
 	if err != nil {
-		return world.Failure(fault.HardwareFailed, path+": "+nodefile.Reason(err), "")
+		return tape.Failure(fault.HardwareFailed, path+": "+nodefile.Reason(err), "")
 	}
 
 	f, err := decodeFacts(text)
 	if err != nil {
 		f := value.FaultIn(fault.HardwareFailed, path, text, err)
 		f.Next = cmp.Or(f.Next, "Write the file with `prelet detect -o json`")
-		return world.Answer{Fault: f}
+		return tape.Answer{Fault: f}
 	}
 
 	addUnits(&f, units, nil, nil)
 
-	return world.Hardware.Answer(f)
+	return tape.Hardware.Answer(f)
 }
 
 // writtenFacts are facts as `prelet detect -o json` writes them: with the accelerators that are GPUs once more, and
 // with reports of detectors, which a replay does not read.
 type writtenFacts struct {
-	world.Facts
-	GPUs      []world.Accelerator `json:"gpus"`
-	Detectors any                 `json:"detectors"`
+	tape.Facts
+	GPUs      []tape.Accelerator `json:"gpus"`
+	Detectors any                `json:"detectors"`
 }
 
 // factsDocument is the output of `prelet detect -o json`.
@@ -163,15 +163,15 @@ type factsDocument struct {
 }
 
 // decodeFacts decodes facts alone, or in the document of `prelet detect -o json`.
-func decodeFacts(text []byte) (world.Facts, error) {
+func decodeFacts(text []byte) (tape.Facts, error) {
 	var document struct {
 		Facts json.RawMessage `json:"facts"`
 	}
-	if err := world.RecordingBounds.Check(text); err != nil {
-		return world.Facts{}, err
+	if err := tape.RecordingBounds.Check(text); err != nil {
+		return tape.Facts{}, err
 	}
 	if start := bytes.TrimSpace(text); len(start) > 0 && start[0] != '{' {
-		return world.Facts{}, errors.New("this is not JSON")
+		return tape.Facts{}, errors.New("this is not JSON")
 	}
 
 	var d factsDocument
@@ -184,8 +184,8 @@ func decodeFacts(text []byte) (world.Facts, error) {
 	}
 
 	f := d.Facts.Facts
-	isGPU := func(a world.Accelerator) bool { return a.Kind == "gpu" }
-	gpus := slices.DeleteFunc(slices.Clone(f.Accelerators), func(a world.Accelerator) bool { return !isGPU(a) })
+	isGPU := func(a tape.Accelerator) bool { return a.Kind == "gpu" }
+	gpus := slices.DeleteFunc(slices.Clone(f.Accelerators), func(a tape.Accelerator) bool { return !isGPU(a) })
 	switch {
 	case err != nil:
 		return f, err

@@ -17,11 +17,11 @@ import (
 func TestFactsFile(t *testing.T) {
 	facts, err := os.ReadFile("../../../testdata/hardware/facts/bare-vm.json")
 	must(t, err)
-	ask := func(text string) (world.Facts, error) {
+	ask := func(text string) (tape.Facts, error) {
 		path := filepath.Join(t.TempDir(), "machine.json")
 		must(t, os.WriteFile(path, []byte(text), 0o644))
 		l := newLive(t, Sources{Hardware: path})
-		f, _, err := world.Hardware.Ask(context.Background(), l, world.HardwareReq{WaitLinks: []string{"ib0"}})
+		f, _, err := tape.Hardware.Ask(context.Background(), l, tape.HardwareReq{WaitLinks: []string{"ib0"}})
 		return f, err
 	}
 
@@ -70,7 +70,7 @@ func TestWaitForDevicesIsReported(t *testing.T) {
 			t.Errorf("got a wait of %s until %s, want 150ms from now", r.Wait, r.Until)
 		}
 	}})
-	l.answerFacts(t.Context(), world.HardwareReq{
+	l.answerFacts(t.Context(), tape.HardwareReq{
 		WaitLinks: []string{"lo-no-such"}, WaitDrivers: []string{"no-such"}, WaitMillis: 150,
 	})
 	want := []string{"link lo-no-such, driver no-such: down, or without a device"}

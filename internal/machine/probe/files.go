@@ -27,10 +27,10 @@ import (
 
 // answerFile returns the text of a file. It refuses places for secrets, because plans and recordings contain the text,
 // and returns no text of a file that is not public. Ask refuses the secrets that this node was given.
-func (l *Live) answerFile(r world.FileReq) world.Answer {
+func (l *Live) answerFile(r tape.FileReq) tape.Answer {
 	found, f := l.root().FindText(r.Path)
 	if f != nil {
-		return world.Answer{Fault: f}
+		return tape.Answer{Fault: f}
 	}
 
 	why := cmp.Or(l.refusePath(path.Clean(r.Path)), l.refusePath(found.Path))
@@ -41,7 +41,7 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 
 	switch {
 	case why != "":
-		return world.Failure(fault.Denied, fmt.Sprintf("%s: %s, and the text of a file is in plans "+
+		return tape.Failure(fault.Denied, fmt.Sprintf("%s: %s, and the text of a file is in plans "+
 			"and recordings. Read it by credential(\"NAME\"), "+
 			"with LoadCredential=NAME:%[1]s in a drop-in of prelet.service",
 			r.Path, why), "")
@@ -49,7 +49,7 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 		why := "not every user may read it, and the text of a file is in plans and recordings. If it is not a " +
 			"secret, give it a mode such as 0644, and each folder above it one such as 0755. If it is one, read it " +
 			"by credential(\"NAME\"), with LoadCredential=NAME:" + r.Path + " in a drop-in of prelet.service"
-		return world.File.Answer(world.FileAns{Private: why})
+		return tape.File.Answer(tape.FileAns{Private: why})
 	}
 
 	text := found.Text
@@ -57,7 +57,7 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 		text = showConfig(text, config, found.IsPublic)
 	}
 
-	return world.File.Answer(world.FileAns{Text: text})
+	return tape.File.Answer(tape.FileAns{Text: text})
 }
 
 // filePeriod is the interval of looking for a file that may come late.
@@ -65,7 +65,7 @@ const filePeriod = 250 * time.Millisecond
 
 // awaitFile returns the text of a file, and waits for it if the site sets a time. A file that came late may be half
 // written, so it is read until two reads have the same result. Files of another machine are not waited for.
-func (l *Live) awaitFile(ctx context.Context, r world.FileReq) world.Answer {
+func (l *Live) awaitFile(ctx context.Context, r tape.FileReq) tape.Answer {
 	a := l.answerFile(r)
 
 	patience := time.Duration(r.WaitMillis) * time.Millisecond
@@ -97,26 +97,26 @@ func (l *Live) awaitFile(ctx context.Context, r world.FileReq) world.Answer {
 }
 
 // answerExists reports whether a path exists on this machine. For another machine the answer is not known.
-func (l *Live) answerExists(_ context.Context, r world.ExistsReq) world.Answer {
+func (l *Live) answerExists(_ context.Context, r tape.ExistsReq) tape.Answer {
 	if l.isOtherMachine() {
-		return world.Failure(fault.Absent, "whether "+r.Path+" will exist is unknown below another root", "")
+		return tape.Failure(fault.Absent, "whether "+r.Path+" will exist is unknown below another root", "")
 	}
 
-	out, err := nodefile.Within(r.Path, func() (world.ExistsAns, error) { return checkExists(r) })
+	out, err := nodefile.Within(r.Path, func() (tape.ExistsAns, error) { return checkExists(r) })
 	if err != nil {
-		return world.Answer{Fault: nodefile.Failure(r.Path, err)}
+		return tape.Answer{Fault: nodefile.Failure(r.Path, err)}
 	}
 
-	return world.Exists.Answer(out)
+	return tape.Exists.Answer(out)
 }
 
-func checkExists(r world.ExistsReq) (world.ExistsAns, error) {
+func checkExists(r tape.ExistsReq) (tape.ExistsAns, error) {
 	_, err := os.Stat(r.Path)
 	if err != nil && nodefile.Failure(r.Path, err).Code != fault.Absent {
-		return world.ExistsAns{}, err
+		return tape.ExistsAns{}, err
 	}
 
-	out := world.ExistsAns{Exists: err == nil}
+	out := tape.ExistsAns{Exists: err == nil}
 	if r.Program {
 		out.Refused = refuseProgram(r.Path)
 	}
@@ -191,15 +191,15 @@ func readProviders(place string) (names []string, refused string) {
 const maxDropIns = 4096 // files of one folder
 
 // answerDropIns lists the files below a folder that the kubelet merges.
-func (l *Live) answerDropIns(_ context.Context, r world.DropInsReq) world.Answer {
-	out := world.DropInsAns{Paths: []string{}}
+func (l *Live) answerDropIns(_ context.Context, r tape.DropInsReq) tape.Answer {
+	out := tape.DropInsAns{Paths: []string{}}
 	paths, err := ListDropIns(l.root(), r.Dir)
 	out.Paths = append(out.Paths, paths...)
 	if err != nil {
 		out.Unlisted = nodefile.Reason(err)
 	}
 
-	return world.DropIns.Answer(out)
+	return tape.DropIns.Answer(out)
 }
 
 // ListDropIns returns the paths of the files below a folder that the kubelet merges: cmd/kubelet/app/server.go,
@@ -237,12 +237,12 @@ func listConfFiles(folder, dir string) (paths []string, err error) {
 }
 
 // answerCredential reports whether a credential can be read, without its content.
-func (l *Live) answerCredential(_ context.Context, r world.CredentialReq) world.Answer {
+func (l *Live) answerCredential(_ context.Context, r tape.CredentialReq) tape.Answer {
 	if _, err := l.Secret(r.Name); err != nil {
-		return world.Answer{Fault: systemd.CredentialFault(r.Name, err)}
+		return tape.Answer{Fault: systemd.CredentialFault(r.Name, err)}
 	}
 
-	return l.markKept(r.Name, world.Credential.Answer(world.CredentialAns{Source: "credential"}))
+	return l.markKept(r.Name, tape.Credential.Answer(tape.CredentialAns{Source: "credential"}))
 }
 
 // variablePrefix precedes the name of a variable on the kernel command line and in the name of a credential.
@@ -251,7 +251,7 @@ const variablePrefix = "prelet.var."
 // answerVariable returns the value of a variable from the kernel command line or, second, a credential. Both override
 // the site. A sensitive variable comes from a credential only, because every user can read the command line, and its
 // value is not returned.
-func (l *Live) answerVariable(_ context.Context, r world.VariableReq) world.Answer {
+func (l *Live) answerVariable(_ context.Context, r tape.VariableReq) tape.Answer {
 	name := variablePrefix + r.Name
 	machine := nodefile.Root(cmp.Or(l.o.Hardware, l.o.Root)) // the recorded one if there is one
 	parameter, isParameter := machine.ReadCommandLine()[name]
@@ -260,28 +260,28 @@ func (l *Live) answerVariable(_ context.Context, r world.VariableReq) world.Answ
 	case isParameter && r.Sensitive:
 		return leaked(r, "is on the kernel command line")
 	case isParameter:
-		return world.Variable.Answer(world.VariableAns{Text: parameter, Source: world.SourceCommandLine})
+		return tape.Variable.Answer(tape.VariableAns{Text: parameter, Source: tape.SourceCommandLine})
 	}
 
 	b, err := l.readVariable(r)
 
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return world.Failure(fault.Absent, "no source has it", "")
+		return tape.Failure(fault.Absent, "no source has it", "")
 	case err != nil:
-		return world.Answer{Fault: systemd.CredentialFault(name, err)}
+		return tape.Answer{Fault: systemd.CredentialFault(name, err)}
 	case r.Sensitive:
-		return l.markKept(name, world.Variable.Answer(world.VariableAns{Source: world.SourceCredential + name}))
+		return l.markKept(name, tape.Variable.Answer(tape.VariableAns{Source: tape.SourceCredential + name}))
 	case !utf8.Valid(b):
-		return world.Answer{Fault: nodefile.Unusable("credential %s is not UTF-8 text", name)}
+		return tape.Answer{Fault: nodefile.Unusable("credential %s is not UTF-8 text", name)}
 	}
 
-	return world.Variable.Answer(world.VariableAns{Text: string(b), Source: world.SourceCredential + name})
+	return tape.Variable.Answer(tape.VariableAns{Text: string(b), Source: tape.SourceCredential + name})
 }
 
 // readVariable reads the credential of a variable, without one newline at its end. The redactor gets the values of
 // sensitive variables only: others may be short and common, such as the name of a zone.
-func (l *Live) readVariable(r world.VariableReq) ([]byte, error) {
+func (l *Live) readVariable(r tape.VariableReq) ([]byte, error) {
 	if r.Sensitive {
 		return l.Secret(variablePrefix + r.Name)
 	}
@@ -296,15 +296,15 @@ func (l *Live) readVariable(r world.VariableReq) ([]byte, error) {
 }
 
 // answerValidation reports whether a sensitive variable passes a validation rule of the site.
-func (l *Live) answerValidation(ctx context.Context, r world.ValidationReq) world.Answer {
+func (l *Live) answerValidation(ctx context.Context, r tape.ValidationReq) tape.Answer {
 	name := variablePrefix + r.Variable
 
 	b, err := l.Secret(name)
 	if err != nil {
-		return world.Answer{Fault: systemd.CredentialFault(name, err)}
+		return tape.Answer{Fault: systemd.CredentialFault(name, err)}
 	}
 
 	isOK := eval.CheckRule(ctx, l.o.Site, r.Variable, r.Rule, string(b))
 
-	return world.Validation.Answer(world.ValidationAns{OK: isOK})
+	return tape.Validation.Answer(tape.ValidationAns{OK: isOK})
 }

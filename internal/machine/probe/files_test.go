@@ -18,13 +18,13 @@ func TestExists(t *testing.T) {
 		dir:                        `{"exists":true}`,
 		filepath.Join(dir, "none"): `{"exists":false}`,
 	} {
-		if a := here.answerExists(t.Context(), world.ExistsReq{Path: path}); a.Fault != nil || string(a.Value) != want {
+		if a := here.answerExists(t.Context(), tape.ExistsReq{Path: path}); a.Fault != nil || string(a.Value) != want {
 			t.Errorf("%s: got %+v, want %s", path, a, want)
 		}
 	}
 
 	other := &Live{o: Sources{Root: dir}}
-	if a := other.answerExists(t.Context(), world.ExistsReq{Path: "/etc"}); a.Code() != fault.Absent {
+	if a := other.answerExists(t.Context(), tape.ExistsReq{Path: "/etc"}); a.Code() != fault.Absent {
 		t.Errorf("below another root: got %+v, want code %s", a, fault.Absent)
 	}
 }
@@ -43,21 +43,21 @@ func TestVariableSources(t *testing.T) {
 		name      string
 		sensitive bool
 		hardware  string
-		want      world.VariableAns
+		want      tape.VariableAns
 		code      fault.Code
 	}{
-		{"both", false, "", world.VariableAns{Text: "given", Source: "--var"}, ""},
-		{"line", false, "", world.VariableAns{Text: "a b", Source: "the kernel command line"}, ""},
-		{"line", false, hardware, world.VariableAns{Text: "recorded", Source: "the kernel command line"}, ""},
-		{"own", false, "", world.VariableAns{Text: "text of ours", Source: "credential prelet.var.own"}, ""},
-		{"own", true, "", world.VariableAns{Source: "credential prelet.var.own"}, ""},
-		{"bytes", true, "", world.VariableAns{Source: "credential prelet.var.bytes"}, ""},
-		{"bytes", false, "", world.VariableAns{}, fault.FileUnusable},
-		{"both", true, "", world.VariableAns{}, fault.Denied},
-		{"line", true, "", world.VariableAns{}, fault.Denied},
-		{"filed", false, "", world.VariableAns{Text: "f", Source: "--var-file x"}, ""},
-		{"filed", true, "", world.VariableAns{Source: "--var-file x"}, ""},
-		{"none", false, "", world.VariableAns{}, fault.Absent},
+		{"both", false, "", tape.VariableAns{Text: "given", Source: "--var"}, ""},
+		{"line", false, "", tape.VariableAns{Text: "a b", Source: "the kernel command line"}, ""},
+		{"line", false, hardware, tape.VariableAns{Text: "recorded", Source: "the kernel command line"}, ""},
+		{"own", false, "", tape.VariableAns{Text: "text of ours", Source: "credential prelet.var.own"}, ""},
+		{"own", true, "", tape.VariableAns{Source: "credential prelet.var.own"}, ""},
+		{"bytes", true, "", tape.VariableAns{Source: "credential prelet.var.bytes"}, ""},
+		{"bytes", false, "", tape.VariableAns{}, fault.FileUnusable},
+		{"both", true, "", tape.VariableAns{}, fault.Denied},
+		{"line", true, "", tape.VariableAns{}, fault.Denied},
+		{"filed", false, "", tape.VariableAns{Text: "f", Source: "--var-file x"}, ""},
+		{"filed", true, "", tape.VariableAns{Source: "--var-file x"}, ""},
+		{"none", false, "", tape.VariableAns{}, fault.Absent},
 	} {
 		l := New(Sources{
 			Root: root, Hardware: c.hardware, Credentials: credentials,
@@ -65,7 +65,7 @@ func TestVariableSources(t *testing.T) {
 				"both": {Text: "given", Source: "--var"}, "filed": {Text: "f", Source: "--var-file x", IsFile: true},
 			},
 		})
-		got, a, _ := world.Variable.Ask(t.Context(), l, world.VariableReq{Name: c.name, Sensitive: c.sensitive})
+		got, a, _ := tape.Variable.Ask(t.Context(), l, tape.VariableReq{Name: c.name, Sensitive: c.sensitive})
 		if got != c.want || a.Code() != c.code {
 			t.Errorf("%s, sensitive %t: got %+v, %+v; want %+v, code %q", c.name, c.sensitive, got, a, c.want, c.code)
 		}
@@ -114,20 +114,20 @@ func TestFileThatComesLate(t *testing.T) {
 	l := newLive(t, Sources{})
 	time.AfterFunc(300*time.Millisecond, func() { place(t, "/", late, text) })
 
-	got, a, _ := world.File.Ask(t.Context(), l, world.FileReq{Path: late, WaitMillis: 300_000})
+	got, a, _ := tape.File.Ask(t.Context(), l, tape.FileReq{Path: late, WaitMillis: 300_000})
 	if got.Text != text {
 		t.Errorf("a file that comes late: got %+v, %+v; want its text", got, a)
 	}
 
 	start := time.Now()
-	_, a, _ = world.File.Ask(t.Context(), l, world.FileReq{Path: filepath.Join(dir, "none"), WaitMillis: 300})
+	_, a, _ = tape.File.Ask(t.Context(), l, tape.FileReq{Path: filepath.Join(dir, "none"), WaitMillis: 300})
 	if took := time.Since(start); a.Code() != fault.Absent || took < 300*time.Millisecond {
 		t.Errorf("a file that never comes: got %+v after %s; want code absent after 300ms", a, took)
 	}
 
 	below := newLive(t, Sources{Root: dir})
 	start = time.Now()
-	_, a, _ = world.File.Ask(t.Context(), below, world.FileReq{Path: "/none", WaitMillis: 60_000})
+	_, a, _ = tape.File.Ask(t.Context(), below, tape.FileReq{Path: "/none", WaitMillis: 60_000})
 	if took := time.Since(start); a.Code() != fault.Absent || took > 30*time.Second {
 		t.Errorf("below a root: got %+v after %s; want code absent at once", a, took)
 	}

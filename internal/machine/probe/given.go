@@ -19,44 +19,44 @@ type Given struct {
 
 // AnswerGiven answers a question about a variable from the command line. It returns false for any other question.
 func AnswerGiven(
-	ctx context.Context, all map[string]Given, s *lang.Site, q world.Question,
-) (a world.Answer, isGiven bool) {
+	ctx context.Context, all map[string]Given, s *lang.Site, q tape.Question,
+) (a tape.Answer, isGiven bool) {
 	switch q.Kind {
-	case world.KindVariable:
-		r, err := world.Variable.Request(q)
+	case tape.KindVariable:
+		r, err := tape.Variable.Request(q)
 		given, exists := all[r.Name]
 
 		switch {
 		case err != nil || !exists:
-			return world.Answer{}, false
+			return tape.Answer{}, false
 		case r.Sensitive && !given.IsFile:
 			return leaked(r, "was given with --var"), true
 		case r.Sensitive:
 			given.Text = ""
 		}
 
-		return world.Variable.Answer(world.VariableAns{Text: given.Text, Source: given.Source}), true
-	case world.KindValidation:
-		r, err := world.Validation.Request(q)
+		return tape.Variable.Answer(tape.VariableAns{Text: given.Text, Source: given.Source}), true
+	case tape.KindValidation:
+		r, err := tape.Validation.Request(q)
 
 		given, exists := all[r.Variable]
 		if err != nil || !exists {
-			return world.Answer{}, false
+			return tape.Answer{}, false
 		}
 
 		isOK := eval.CheckRule(ctx, s, r.Variable, r.Rule, given.Text)
 
-		return world.Validation.Answer(world.ValidationAns{OK: isOK}), true
+		return tape.Validation.Answer(tape.ValidationAns{OK: isOK}), true
 	}
 
-	return world.Answer{}, false
+	return tape.Answer{}, false
 }
 
 // leaked returns the failure of a sensitive variable that was given where every user can read it.
-func leaked(r world.VariableReq, how string) world.Answer {
+func leaked(r tape.VariableReq, how string) tape.Answer {
 	why := fmt.Sprintf("variable %q is sensitive and %s, which every user can read", r.Name, how)
 
-	return world.Failure(fault.Denied, why,
+	return tape.Failure(fault.Denied, why,
 		"Consider the value as leaked, change it, and pass it as credential "+variablePrefix+r.Name+
 			"; plan and explain also accept it in a --var-file")
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // answerHost returns what kubeadm checks on this machine before a kubelet starts.
-func (l *Live) answerHost(ctx context.Context, r world.HostReq) world.Answer {
+func (l *Live) answerHost(ctx context.Context, r tape.HostReq) tape.Answer {
 	if l.isOtherMachine() {
-		return world.Failure(fault.Absent, "the state of another machine is not known", "")
+		return tape.Failure(fault.Absent, "the state of another machine is not known", "")
 	}
 
 	out := hardware.ReadHost(ctx, "")
@@ -19,7 +19,7 @@ func (l *Live) answerHost(ctx context.Context, r world.HostReq) world.Answer {
 		out.Listeners = hardware.IdentifyListeners(ctx, "/proc", found)
 	}
 
-	return world.Host.Answer(out)
+	return tape.Host.Answer(out)
 }
 
 // isKubeletStopped reports whether the kubelet certainly does not run. A running kubelet has its ports itself.

@@ -44,7 +44,7 @@ func TestHostListeners(t *testing.T) {
 			return c.look, c.err
 		})
 		l := New(Sources{Units: units, Unit: c.unit})
-		got, _, err := world.Host.Ask(t.Context(), l, world.HostReq{Ports: []int64{c.port}})
+		got, _, err := tape.Host.Ask(t.Context(), l, tape.HostReq{Ports: []int64{c.port}})
 		l.Close()
 		pid := 0
 		if len(got.Listeners) == 1 {
@@ -59,7 +59,7 @@ func TestHostListeners(t *testing.T) {
 	}
 
 	other := newLive(t, Sources{Root: t.TempDir(), Unit: "kubelet.service"})
-	if got, a, err := world.Host.Ask(t.Context(), other, world.HostReq{}); err == nil {
+	if got, a, err := tape.Host.Ask(t.Context(), other, tape.HostReq{}); err == nil {
 		t.Errorf("below a root: got %+v (%v), want a failure", got, a)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // A node that can fall back must not spend the site's whole retry on a cluster that is away.
 func TestHurry(t *testing.T) {
 	l := newLive(t, Sources{Root: t.TempDir(), Site: &lang.Site{}})
-	a := world.Access{
+	a := tape.Access{
 		Servers: []string{"https://127.0.0.1:1"},
 		CACertHashes: []string{
 			"sha256:" + "00" + "0000000000000000000000000000000000000000000000000000000000000000"[2:],
@@ -24,7 +24,7 @@ func TestHurry(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	started := time.Now()
-	_, ans, err := world.Trust.Ask(ctx, l, world.TrustReq{Access: a})
+	_, ans, err := tape.Trust.Ask(ctx, l, tape.TrustReq{Access: a})
 	if err == nil || ans.Code() != fault.ClusterUnreachable {
 		t.Fatalf("%v %v", ans, err)
 	}

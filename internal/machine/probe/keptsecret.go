@@ -60,7 +60,7 @@ func HideKept(s *generation.Store, gen int, r *value.Redactor, hide func(text st
 	info, _ := s.Info(gen)
 	templates := map[string]string{}
 	if slices.ContainsFunc(info.Entries, func(e generation.Entry) bool { return e.Secret }) {
-		plan, _ := node.ReadStoredPlan(s, gen) // without one, what is evident is hidden
+		plan, _ := desired.ReadStoredPlan(s, gen) // without one, what is evident is hidden
 		for _, f := range plan.Node.Files {
 			templates[f.Path] = f.Text
 		}
@@ -90,7 +90,7 @@ func findSecret(
 	in *generation.Info,
 	name string,
 ) (secret []byte, ok bool) {
-	plan, err := node.ReadStoredPlan(s, in.Gen)
+	plan, err := desired.ReadStoredPlan(s, in.Gen)
 	if err != nil {
 		return nil, false
 	}
@@ -116,7 +116,7 @@ func findSecret(
 }
 
 // markKept marks an answer about a credential as one of the generation in place, if that is where its value is from.
-func (l *Live) markKept(name string, a world.Answer) world.Answer {
+func (l *Live) markKept(name string, a tape.Answer) tape.Answer {
 	l.secrets.Lock()
 	defer l.secrets.Unlock()
 

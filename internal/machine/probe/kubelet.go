@@ -73,18 +73,18 @@ func (l *Live) cacheFile() string {
 }
 
 // answerAccepts returns the flags in the kubelet's --help.
-func (l *Live) answerAccepts(ctx context.Context, _ world.AcceptsReq) world.Answer {
+func (l *Live) answerAccepts(ctx context.Context, _ tape.AcceptsReq) tape.Answer {
 	return AnswerAccepts(ctx, l.findKubelet(ctx), l.mayStart())
 }
 
 // AnswerAccepts returns the flags in the --help of a kubelet's binary, which may be started.
-func AnswerAccepts(ctx context.Context, binary *kubeletbin.Binary, mayStart bool) world.Answer {
+func AnswerAccepts(ctx context.Context, binary *kubeletbin.Binary, mayStart bool) tape.Answer {
 	a, err := binary.Accepts(ctx, mayStart)
 	if err != nil {
-		return world.Failure(fault.Absent, err.Error(), "prelet's own tables list the flags of its version")
+		return tape.Failure(fault.Absent, err.Error(), "prelet's own tables list the flags of its version")
 	}
 
-	return world.Accepts.Answer(*a)
+	return tape.Accepts.Answer(*a)
 }
 
 // versionAsked returns the version of the kubelet in the answer about it; "" before that.
@@ -96,12 +96,12 @@ func (l *Live) versionAsked() string {
 }
 
 // answerDryRun returns the verdict of the kubelet's binary on a plan.
-func (l *Live) answerDryRun(ctx context.Context, r world.DryRunReq) world.Answer {
+func (l *Live) answerDryRun(ctx context.Context, r tape.DryRunReq) tape.Answer {
 	switch {
 	case l.o.DryRun == nil || l.findKubelet(ctx) == nil:
-		return world.Failure(fault.Unread, "the kubelet's binary is not asked", "")
+		return tape.Failure(fault.Unread, "the kubelet's binary is not asked", "")
 	case r.Kubelet != l.versionAsked():
-		return world.Failure(fault.Unread, "the kubelet's binary has another version", "")
+		return tape.Failure(fault.Unread, "the kubelet's binary has another version", "")
 	}
 
 	return l.o.DryRun(ctx, r)
@@ -110,10 +110,10 @@ func (l *Live) answerDryRun(ctx context.Context, r world.DryRunReq) world.Answer
 // answerKubelet returns the version of the kubelet, whether its node has joined, and the state of the machine that it
 // starts on. It fails if this user may not read the kubelet's identity: "not joined" would plan a bootstrap that is
 // not needed.
-func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answer {
+func (l *Live) answerKubelet(ctx context.Context, _ tape.KubeletReq) tape.Answer {
 	k := l.membership()
 	if l.denied != nil {
-		return world.Answer{Fault: l.denied}
+		return tape.Answer{Fault: l.denied}
 	}
 
 	switch v, err := l.findKubelet(ctx).Version(ctx, l.mayStart()); {
@@ -139,7 +139,7 @@ func (l *Live) answerKubelet(ctx context.Context, _ world.KubeletReq) world.Answ
 	k.Runtime = l.findRuntime(ctx)
 	k.Resolver = l.chooseResolver(ctx)
 
-	return world.Kubelet.Answer(k)
+	return tape.Kubelet.Answer(k)
 }
 
 // Joined reports whether this node has joined its cluster, and the reason.
@@ -151,7 +151,7 @@ func (l *Live) Joined() (isJoined bool, why string) {
 // membership returns whether this node has joined, and its identity. It has joined if kubelet.conf exists and
 // parses, its certificate matches its key and is not expired, and no generation shows that it belongs to another
 // machine. Only the fields about the identity are set, and l.denied and l.loose. It is read once.
-func (l *Live) membership() world.KubeletAns {
+func (l *Live) membership() tape.KubeletAns {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
@@ -165,15 +165,15 @@ func (l *Live) membership() world.KubeletAns {
 		Recorded: l.o.Hardware != "",
 	}
 	id := n.Identity()
-	k := world.KubeletAns{}
+	k := tape.KubeletAns{}
 	k.Joined, k.JoinedWhy = id.Joined()
-	find := func(name string) *world.DamagedAns {
+	find := func(name string) *tape.DamagedAns {
 		d := n.FindDamaged(id, name)
 		if d == nil {
 			return nil
 		}
 
-		return &world.DamagedAns{Why: d.Why, Files: d.Files, Remove: d.Command()}
+		return &tape.DamagedAns{Why: d.Why, Files: d.Files, Remove: d.Command()}
 	}
 	if !k.Joined {
 		k.Damaged = find(joined.Client)
@@ -182,7 +182,7 @@ func (l *Live) membership() world.KubeletAns {
 
 	if id.Exists {
 		v, isOurs := l.compareMachine(n, id)
-		k.Identity = &world.IdentityAns{
+		k.Identity = &tape.IdentityAns{
 			Node:  id.Node,
 			Host:  n.HostName(),
 			Older: id.Before(n.MachineSince()),

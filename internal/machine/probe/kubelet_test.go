@@ -25,7 +25,7 @@ func TestJoinedDenied(t *testing.T) {
 	defer s.Close()
 	placeMode(t, root, joined.Conf, string(s.NodeKubeconfig("n1")), 0)
 	l := newLive(t, Sources{Root: root})
-	if a := l.answerKubelet(t.Context(), world.KubeletReq{}); a.Code() != fault.Denied {
+	if a := l.answerKubelet(t.Context(), tape.KubeletReq{}); a.Code() != fault.Denied {
 		t.Errorf("got %+v, want code %s", a, fault.Denied)
 	}
 }
@@ -48,25 +48,25 @@ func TestAnswerDryRun(t *testing.T) {
 	}
 
 	for name, c := range map[string]struct {
-		request         world.DryRunReq
+		request         tape.DryRunReq
 		starts          int
 		want            fault.Code // of the answer
 		withoutQuestion bool
 	}{
-		"this version":                   {request: world.DryRunReq{Kubelet: version}, starts: 1},
-		"another version":                {request: world.DryRunReq{Kubelet: "v1.37.1"}, want: fault.Unread},
-		"a node that is not to be asked": {request: world.DryRunReq{Kubelet: version}, want: fault.Unread, withoutQuestion: true},
+		"this version":                   {request: tape.DryRunReq{Kubelet: version}, starts: 1},
+		"another version":                {request: tape.DryRunReq{Kubelet: "v1.37.1"}, want: fault.Unread},
+		"a node that is not to be asked": {request: tape.DryRunReq{Kubelet: version}, want: fault.Unread, withoutQuestion: true},
 	} {
 		starts := 0
 		o := Sources{Root: root, Store: store, StateDir: state}
 		if !c.withoutQuestion {
-			o.DryRun = func(context.Context, world.DryRunReq) world.Answer {
+			o.DryRun = func(context.Context, tape.DryRunReq) tape.Answer {
 				starts++
-				return world.DryRun.Answer(world.DryRunAns{Accepted: true})
+				return tape.DryRun.Answer(tape.DryRunAns{Accepted: true})
 			}
 		}
 		l := newLive(t, o)
-		l.answerKubelet(t.Context(), world.KubeletReq{})
+		l.answerKubelet(t.Context(), tape.KubeletReq{})
 		a := l.answerDryRun(t.Context(), c.request)
 		if a.Code() != c.want || starts != c.starts {
 			t.Errorf("%s: got code %q and %d starts, want %q and %d", name, a.Code(), starts, c.want, c.starts)

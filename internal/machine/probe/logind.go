@@ -10,17 +10,17 @@ import (
 
 // answerLogind returns what decides how long logind delays a shutdown. Below another root no logind runs, and which
 // drop-ins a recorded machine had is unknown.
-func (l *Live) answerLogind(ctx context.Context, _ world.LogindReq) world.Answer {
+func (l *Live) answerLogind(ctx context.Context, _ tape.LogindReq) tape.Answer {
 	if l.isOtherMachine() || l.o.Units == nil {
-		return world.Failure(fault.Systemd, "logind of this node is not available", "")
+		return tape.Failure(fault.Systemd, "logind of this node is not available", "")
 	}
 
 	u, err := l.o.Units.Look(ctx, "systemd-logind.service")
 	if err != nil {
-		return world.Failure(fault.Systemd, err.Error(), "")
+		return tape.Failure(fault.Systemd, err.Error(), "")
 	}
 
-	out := world.LogindAns{
+	out := tape.LogindAns{
 		Missing:  u.Load == "not-found" || u.Load == "masked",
 		ReadOnly: l.root().FindDisk(systemd.LogindFolders()[0] + "/99-kubelet.conf").ReadOnly,
 	}
@@ -31,8 +31,8 @@ func (l *Live) answerLogind(ctx context.Context, _ world.LogindReq) world.Answer
 		}
 	}
 	for _, d := range systemd.ReadLogindDropIns(l.root()) {
-		out.DropIns = append(out.DropIns, world.LogindDropIn{Path: d.Path, Value: d.Value})
+		out.DropIns = append(out.DropIns, tape.LogindDropIn{Path: d.Path, Value: d.Value})
 	}
 
-	return world.Logind.Answer(out)
+	return tape.Logind.Answer(out)
 }

@@ -23,7 +23,7 @@ import (
 // answerTarget returns the state of a managed file. Of a file with a secret, only whether its content is as
 // planned leaves this package. A file that cannot be compared is not a failure, because users who may not write
 // can plan, too; apply fails then.
-func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
+func (l *Live) answerTarget(_ context.Context, r tape.TargetReq) tape.Answer {
 	state, err := l.root().Observe(r.Path, generation.MaxContent)
 	out := l.targetOf(state)
 
@@ -33,7 +33,7 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		out.Uncompared = nodefile.Reason(err) + "; run as root to compare it"
-		return world.Target.Answer(out)
+		return tape.Target.Answer(out)
 	case errors.As(err, &loose): // the plan may correct that
 		out.Loose = loose.Path
 		out.Uncompared = nodefile.Reason(err)
@@ -70,7 +70,7 @@ func (l *Live) answerTarget(_ context.Context, r world.TargetReq) world.Answer {
 		l.secrets.Unlock()
 	}
 
-	return world.Target.Answer(out)
+	return tape.Target.Answer(out)
 }
 
 // Hidden returns the state of a managed file as it was compared, where the answer has no hash of its content; nil if
@@ -89,7 +89,7 @@ func (l *Live) Hidden(path string) *nodefile.FileState {
 
 // compareEntry compares a file with the current generation, and reports whether that wrote a secret to it.
 func (l *Live) compareEntry(
-	out *world.TargetAns,
+	out *tape.TargetAns,
 	path string,
 	now nodefile.Observed,
 ) (hadSecret bool) {
@@ -108,9 +108,9 @@ func (l *Live) compareEntry(
 	}
 
 	left, isLeft := l.o.Store.DefaultAttributes(entry, now.FileState)
-	want := world.TargetMeta{Mode: left.Mode, UID: left.UID, GID: left.GID}
+	want := tape.TargetMeta{Mode: left.Mode, UID: left.UID, GID: left.GID}
 
-	if isLeft && want != (world.TargetMeta{
+	if isLeft && want != (tape.TargetMeta{
 		Mode: now.Mode,
 		UID:  now.UID,
 		GID:  now.GID,
@@ -185,7 +185,7 @@ func isJSONObject(text []byte) bool {
 }
 
 // compareSecret sets whether a file has the planned content, or why that is unknown, and removes the hash.
-func (l *Live) compareSecret(out *world.TargetAns, r world.TargetReq, content []byte) {
+func (l *Live) compareSecret(out *tape.TargetAns, r tape.TargetReq, content []byte) {
 	out.SHA256 = ""
 	if !out.Exists {
 		return
@@ -207,7 +207,7 @@ func (l *Live) compareSecret(out *world.TargetAns, r world.TargetReq, content []
 }
 
 // targetOf returns a managed file as an answer, without the content.
-func (l *Live) targetOf(s nodefile.Observed) world.TargetAns {
+func (l *Live) targetOf(s nodefile.Observed) tape.TargetAns {
 	out := answerState(s.FileState)
 	out.Empty = s.Empty
 	out.Attributes = s.Attributes
@@ -219,8 +219,8 @@ func (l *Live) targetOf(s nodefile.Observed) world.TargetAns {
 	return out
 }
 
-func answerState(s nodefile.FileState) world.TargetAns {
-	return world.TargetAns{
+func answerState(s nodefile.FileState) tape.TargetAns {
+	return tape.TargetAns{
 		Exists: s.Kind != nodefile.Absent,
 		Dir:    s.Kind == nodefile.Dir,
 		Mode:   s.Mode,
@@ -231,26 +231,26 @@ func answerState(s nodefile.FileState) world.TargetAns {
 }
 
 // targetFailure returns the failure of reading a managed file.
-func targetFailure(path string, err error) world.Answer {
+func targetFailure(path string, err error) tape.Answer {
 	f := nodefile.Failure(path, err)
 	if f.Code == fault.Denied {
 		f.Next = "Run as root to compare it"
 	}
 
-	return world.Answer{Fault: f}
+	return tape.Answer{Fault: f}
 }
 
 // answerManaged returns the files of the current generation, and for each the action of the commit if the site did not
 // declare it.
-func (l *Live) answerManaged(context.Context, world.ManagedReq) world.Answer {
-	out := world.ManagedAns{Targets: []world.ManagedTarget{}}
+func (l *Live) answerManaged(context.Context, tape.ManagedReq) tape.Answer {
+	out := tape.ManagedAns{Targets: []tape.ManagedTarget{}}
 	if l.o.Store == nil {
-		return world.Managed.Answer(out)
+		return tape.Managed.Answer(out)
 	}
 
 	current, err := l.findCurrent()
 	if err == nil && current == nil {
-		return world.Managed.Answer(out)
+		return tape.Managed.Answer(out)
 	}
 
 	var c *generation.Comparison
@@ -259,15 +259,15 @@ func (l *Live) answerManaged(context.Context, world.ManagedReq) world.Answer {
 	}
 
 	if err != nil {
-		return world.Answer{Fault: nodefile.Unusable("the current generation: %s", err)}
+		return tape.Answer{Fault: nodefile.Unusable("the current generation: %s", err)}
 	}
 
 	out.Generation = current.Gen
-	plan, _ := node.ReadStoredPlan(l.o.Store, current.Gen) // without a plan, no file has a purpose
+	plan, _ := desired.ReadStoredPlan(l.o.Store, current.Gen) // without a plan, no file has a purpose
 
 	for _, e := range c.Entries {
 		stored := plan.File(e.Path)
-		out.Targets = append(out.Targets, world.ManagedTarget{
+		out.Targets = append(out.Targets, tape.ManagedTarget{
 			Path:    e.Path,
 			Purpose: stored.Purpose,
 			Action:  string(e.Action),
@@ -276,5 +276,5 @@ func (l *Live) answerManaged(context.Context, world.ManagedReq) world.Answer {
 		})
 	}
 
-	return world.Managed.Answer(out)
+	return tape.Managed.Answer(out)
 }

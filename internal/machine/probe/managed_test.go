@@ -58,48 +58,48 @@ func TestTarget(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		before     func()
-		req        world.TargetReq
-		want       world.TargetAns // without mode, owner and hash
+		req        tape.TargetReq
+		want       tape.TargetAns // without mode, owner and hash
 		uncompared string
 	}{
-		{"as written", nil, world.TargetReq{Path: "/etc/plain"}, world.TargetAns{Exists: true, Text: "text"}, ""},
-		{"not a target", nil, world.TargetReq{Path: "/etc/none"}, world.TargetAns{}, ""},
+		{"as written", nil, tape.TargetReq{Path: "/etc/plain"}, tape.TargetAns{Exists: true, Text: "text"}, ""},
+		{"not a target", nil, tape.TargetReq{Path: "/etc/none"}, tape.TargetAns{}, ""},
 		{
-			"changed", change("by hand"), world.TargetReq{Path: "/etc/plain"},
-			world.TargetAns{Exists: true, Text: "by hand", Drift: "its content was changed"}, "",
+			"changed", change("by hand"), tape.TargetReq{Path: "/etc/plain"},
+			tape.TargetAns{Exists: true, Text: "by hand", Drift: "its content was changed"}, "",
 		},
 		{
-			"not UTF-8", change("\xff"), world.TargetReq{Path: "/etc/plain"},
-			world.TargetAns{Exists: true, Drift: "its content was changed"}, "",
+			"not UTF-8", change("\xff"), tape.TargetReq{Path: "/etc/plain"},
+			tape.TargetAns{Exists: true, Drift: "its content was changed"}, "",
 		},
-		{"no longer a secret", nil, world.TargetReq{Path: "/etc/secret"}, world.TargetAns{Exists: true}, ""},
+		{"no longer a secret", nil, tape.TargetReq{Path: "/etc/secret"}, tape.TargetAns{Exists: true}, ""},
 		{
-			"the same secret", nil, world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
-			world.TargetAns{Exists: true, Same: true}, "",
-		},
-		{
-			"another secret", nil, world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("other")},
-			world.TargetAns{Exists: true}, "",
+			"the same secret", nil, tape.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
+			tape.TargetAns{Exists: true, Same: true}, "",
 		},
 		{
-			"no credential", nil, world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("gone")},
-			world.TargetAns{Exists: true}, `credential "gone"`,
+			"another secret", nil, tape.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("other")},
+			tape.TargetAns{Exists: true}, "",
+		},
+		{
+			"no credential", nil, tape.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("gone")},
+			tape.TargetAns{Exists: true}, `credential "gone"`,
 		},
 		{
 			"a character of placeholders", func() { place(t, root, "/etc/secret", "# \ue000") },
-			world.TargetReq{Path: "/etc/secret", Secret: true, Want: "# \ue000"},
-			world.TargetAns{Exists: true, Same: true, Drift: "its content was changed"}, "",
+			tape.TargetReq{Path: "/etc/secret", Secret: true, Want: "# \ue000"},
+			tape.TargetAns{Exists: true, Same: true, Drift: "its content was changed"}, "",
 		},
 		{
 			"a secret that is gone", func() { _ = os.Remove(filepath.Join(root, "etc/secret")) },
-			world.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
-			world.TargetAns{Drift: "it is gone"}, "",
+			tape.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
+			tape.TargetAns{Drift: "it is gone"}, "",
 		},
 	} {
 		if c.before != nil {
 			c.before()
 		}
-		got, a, err := world.Target.Ask(t.Context(), l, c.req)
+		got, a, err := tape.Target.Ask(t.Context(), l, c.req)
 		if err != nil {
 			t.Errorf("%s: got %+v, want an answer", c.name, a)
 			continue
@@ -136,7 +136,7 @@ func TestGarbledState(t *testing.T) {
 		path := "/var/lib/kubelet/" + c.path
 		placeMode(t, root, path, c.text, 0o600)
 
-		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
+		got, _, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: path})
 		if err != nil || got.Garbled != c.want || c.want && (got.Text != "" || got.SHA256 != "") {
 			t.Errorf("%s: got %+v, %v; want garbled %v, and no content of such a file", c.name, got, err, c.want)
 		}
@@ -149,13 +149,13 @@ func TestOriginal(t *testing.T) {
 	place(t, root, "/etc/other", "now")
 	l := newLive(t, Sources{Root: root, Store: store})
 
-	for path, want := range map[string]world.TargetAns{
+	for path, want := range map[string]tape.TargetAns{
 		"/etc/plain":  {Exists: true, Text: "before"},
 		"/etc/secret": {},
 		"/etc/other":  {Exists: true, Text: "now"},
 		"/etc/none":   {},
 	} {
-		got, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+		got, a, err := tape.Original.Ask(t.Context(), l, tape.OriginalReq{Path: path})
 		if err != nil || got.Exists != want.Exists || got.Text != want.Text {
 			t.Errorf("%s: got %+v, want %+v", path, a, want)
 		}
@@ -166,11 +166,11 @@ func TestManaged(t *testing.T) {
 	root, store := newGeneration(t)
 	l := newLive(t, Sources{Root: root, Store: store})
 
-	got, a, err := world.Managed.Ask(t.Context(), l, world.ManagedReq{})
+	got, a, err := tape.Managed.Ask(t.Context(), l, tape.ManagedReq{})
 	if err != nil || got.Generation != 1 || len(got.Targets) != 2 {
 		t.Fatalf("got %+v, want two targets of generation 1", a)
 	}
-	for i, want := range []world.ManagedTarget{
+	for i, want := range []tape.ManagedTarget{
 		{Path: "/etc/plain", Purpose: "kubelet-config", Action: "restore"},
 		{Path: "/etc/secret", Action: "delete"},
 	} {

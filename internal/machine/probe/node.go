@@ -21,15 +21,15 @@ const (
 
 // answerNode returns whether another machine has the name under which this one will join. A cluster that does not
 // answer does not prevent a join. A folder that replaces the cluster has no nodes.
-func (l *Live) answerNode(ctx context.Context, r world.NodeReq) world.Answer {
+func (l *Live) answerNode(ctx context.Context, r tape.NodeReq) tape.Answer {
 	if r.Name == "" {
 		n := joined.Reader{Root: l.root(), Now: l.o.Now}
 		r.Name = n.HostName()
 	}
 
-	out := world.NodeAns{Name: r.Name}
+	out := tape.NodeAns{Name: r.Name}
 	if l.o.Objects != "" || r.Name == "" {
-		return world.Node.Answer(out)
+		return tape.Node.Answer(out)
 	}
 
 	ctx, cancel := l.limit(ctx, r.Access)
@@ -48,7 +48,7 @@ func (l *Live) answerNode(ctx context.Context, r world.NodeReq) world.Answer {
 		}
 
 		if out.Taken == "" || r.Own || l.o.Now().After(until) {
-			return world.Node.Answer(out)
+			return tape.Node.Answer(out)
 		}
 
 		if l.o.OnRetry != nil {
@@ -63,14 +63,14 @@ func (l *Live) answerNode(ctx context.Context, r world.NodeReq) world.Answer {
 
 		select {
 		case <-ctx.Done():
-			return world.Node.Answer(out)
+			return tape.Node.Answer(out)
 		case <-time.After(l.nodeRetry):
 		}
 	}
 }
 
 // readNode reads the Node once. taken describes the other machine; note is the reason if the cluster does not answer.
-func (l *Live) readNode(ctx context.Context, r world.NodeReq) (taken, note string) {
+func (l *Live) readNode(ctx context.Context, r tape.NodeReq) (taken, note string) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 

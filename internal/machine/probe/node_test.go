@@ -81,11 +81,11 @@ func checkNodeNames(t *testing.T, token string) {
 			})
 			l.nodeRetry = time.Millisecond
 
-			access := world.Access{Servers: []string{s.URL}, CACertHashes: []string{s.CAHash()}, Token: token}
+			access := tape.Access{Servers: []string{s.URL}, CACertHashes: []string{s.CAHash()}, Token: token}
 			if token == "" {
 				place(t, root, joined.BootstrapConf, bootstrap(s, "insecure-skip-tls-verify: true", "token: "+demo.Token))
 			}
-			a, _, err := world.Node.Ask(t.Context(), l, world.NodeReq{Access: access, Name: "n1"})
+			a, _, err := tape.Node.Ask(t.Context(), l, tape.NodeReq{Access: access, Name: "n1"})
 			isTaken := a.Taken != ""
 			if err != nil || isTaken != (c.want != "") || !strings.Contains(a.Taken, c.want) ||
 				!strings.Contains(a.Note, c.note) ||

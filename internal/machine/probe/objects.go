@@ -11,26 +11,26 @@ import (
 
 // ObjectsOf returns a source that answers with a CA and with the data of ConfigMaps by NAMESPACE/NAME, instead of a
 // cluster. Others are absent, as is an empty CA. A CA must have the pins of the site.
-func ObjectsOf(ca string, data map[string]map[string]string) world.Source {
-	return world.Adapters{
-		world.Trust.Adapt(func(_ context.Context, r world.TrustReq) world.Answer {
+func ObjectsOf(ca string, data map[string]map[string]string) tape.Source {
+	return tape.Adapters{
+		tape.Trust.Adapt(func(_ context.Context, r tape.TrustReq) tape.Answer {
 			if ca == "" {
-				return world.Failure(fault.Absent, "no CA is given", "")
+				return tape.Failure(fault.Absent, "no CA is given", "")
 			}
 			trust, err := cluster.GivenTrust("the given ca.crt", []byte(ca), r.Access.Servers, r.Access.CACertHashes,
 				"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
 
-			return makeAnswer(world.Trust, trust, err)
+			return makeAnswer(tape.Trust, trust, err)
 		}),
-		world.Object.Adapt(func(_ context.Context, r world.ObjectReq) world.Answer {
+		tape.Object.Adapt(func(_ context.Context, r tape.ObjectReq) tape.Answer {
 			name := r.Namespace + "/" + r.Name
 			given, isGiven := data[name]
 			if !isGiven {
-				return world.Failure(fault.Absent, "the ConfigMap "+name+" is not given", fmt.Sprintf(
+				return tape.Failure(fault.Absent, "the ConfigMap "+name+" is not given", fmt.Sprintf(
 					"Give it with --objects DIR, or in a test: objects = { %q = { KEY = file(\"…\") } }", name))
 			}
 
-			return world.Object.Answer(world.ObjectAns{ResourceVersion: "1", Data: given})
+			return tape.Object.Answer(tape.ObjectAns{ResourceVersion: "1", Data: given})
 		}),
 	}
 }

@@ -44,17 +44,17 @@ func TestOffline(t *testing.T) {
 			secrets["t"] = c.token
 		}
 		l := New(Sources{Root: t.TempDir(), Objects: dir, Credentials: secrets})
-		access := world.Access{Servers: []string{"192.0.2.1:6443"}, Token: "t"}
+		access := tape.Access{Servers: []string{"192.0.2.1:6443"}, Token: "t"}
 
-		r := world.ObjectReq{Access: access, Namespace: "kube-system", Name: c.name}
-		_, a, _ := world.Object.Ask(t.Context(), l, r)
+		r := tape.ObjectReq{Access: access, Namespace: "kube-system", Name: c.name}
+		_, a, _ := tape.Object.Ask(t.Context(), l, r)
 		if a.Code() != c.fail || !strings.Contains(a.Why(), c.why) {
 			t.Errorf("%q, %s: got %+v, want code %q: %s", c.token, c.name, a, c.fail, c.why)
 		}
 		if c.token != "" && strings.Contains(a.Why(), "0123456789") {
 			t.Errorf("%q, %s: got %q, want it without the token", c.token, c.name, a.Why())
 		}
-		if _, a, _ := world.Trust.Ask(t.Context(), l, world.TrustReq{Access: access}); a.Code() != c.trust {
+		if _, a, _ := tape.Trust.Ask(t.Context(), l, tape.TrustReq{Access: access}); a.Code() != c.trust {
 			t.Errorf("%q: trust: got %+v, want code %q", c.token, a, c.trust)
 		}
 		l.Close()
@@ -71,24 +71,24 @@ func TestNamesObjects(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		code   fault.Code
-		access world.Access
+		access tape.Access
 		own    string // the next step without --hardware
 	}{
 		"nobody answers": {
 			fault.ClusterUnreachable,
-			world.Access{Servers: []string{"https://127.0.0.1:1"}, CAFile: "/right.crt", RetryMillis: 1},
+			tape.Access{Servers: []string{"https://127.0.0.1:1"}, CAFile: "/right.crt", RetryMillis: 1},
 			"Check that `servers`",
 		},
 		"no CA": {
 			fault.ClusterUntrusted,
-			world.Access{Servers: []string{s.URL}, CAFile: "/none.crt", RetryMillis: 1},
+			tape.Access{Servers: []string{s.URL}, CAFile: "/none.crt", RetryMillis: 1},
 			"put the cluster's CA there",
 		},
 	} {
 		for _, hardware := range []string{"", t.TempDir()} {
 			l := New(Sources{Root: root, Hardware: hardware, Credentials: creds{"t": "abcdef.0123456789abcdef"}})
-			r := world.ObjectReq{Access: c.access, Namespace: "kube-system", Name: "x"}
-			_, a, _ := world.Object.Ask(t.Context(), l, r)
+			r := tape.ObjectReq{Access: c.access, Namespace: "kube-system", Name: "x"}
+			_, a, _ := tape.Object.Ask(t.Context(), l, r)
 			l.Close()
 			if a.Code() != c.code || !strings.Contains(a.Fault.Next, c.own) {
 				t.Errorf("%s: got %+v, want code %q and next step %q", name, a.Fault, c.code, c.own)

@@ -15,15 +15,15 @@ import (
 
 // answerOriginal returns the state of a managed file before prelet wrote it first, from the current generation.
 // If the generation does not contain the file, that is its state now.
-func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answer {
+func (l *Live) answerOriginal(_ context.Context, r tape.OriginalReq) tape.Answer {
 	if l.o.Store != nil {
 		was, content, exists, err := l.o.Store.Original(r.Path)
 
 		switch {
 		case err != nil:
-			return world.Answer{Fault: nodefile.Unusable("the content of %s before prelet: %s", r.Path, err)}
+			return tape.Answer{Fault: nodefile.Unusable("the content of %s before prelet: %s", r.Path, err)}
 		case exists && !utf8.Valid(content):
-			return world.Original.Answer(answerState(was))
+			return tape.Original.Answer(answerState(was))
 		case exists:
 			isPublic := was.Mode&0o444 == 0o444 && l.o.Store.IsReachable(r.Path)
 			return l.showOriginal(r.Path, answerState(was), string(content), isPublic)
@@ -36,7 +36,7 @@ func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answ
 	case err != nil:
 		return targetFailure(r.Path, err)
 	case !utf8.Valid(state.Content):
-		return world.Answer{Fault: nodefile.Unusable("%s is not UTF-8 text", r.Path)}
+		return tape.Answer{Fault: nodefile.Unusable("%s is not UTF-8 text", r.Path)}
 	}
 
 	return l.showOriginal(r.Path, l.targetOf(state), string(state.Content), state.Public)
@@ -45,7 +45,7 @@ func (l *Live) answerOriginal(_ context.Context, r world.OriginalReq) world.Answ
 // showOriginal adds the text of a file to its state, as far as plans and recordings may contain it. The plan is made
 // from the kubelet's configuration and flags, whatever mode these files have. All else in them is withheld: the secret
 // field of the configuration, and of a file that is not public, comments and all but flags.
-func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPublic bool) world.Answer {
+func (l *Live) showOriginal(path string, out tape.TargetAns, text string, isPublic bool) tape.Answer {
 	config := parseKubeletConfig(text)
 
 	switch {
@@ -57,11 +57,11 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 	case !out.Exists || isPublic:
 		out.Text = text
 	case value.HasPlaceholder(text):
-		return world.Answer{Fault: nodefile.Unusable("%s has U+E000 or U+E001, which no text may have", path)}
+		return tape.Answer{Fault: nodefile.Unusable("%s has U+E000 or U+E001, which no text may have", path)}
 	default:
 		shown, err := l.withhold(path, text)
 		if err != nil {
-			return world.Answer{Fault: nodefile.Unusable("%s: %s", path, err)}
+			return tape.Answer{Fault: nodefile.Unusable("%s: %s", path, err)}
 		}
 		out.Private = true
 		out.Text = shown
@@ -70,7 +70,7 @@ func (l *Live) showOriginal(path string, out world.TargetAns, text string, isPub
 		out.SHA256 = ""
 	}
 
-	return world.Original.Answer(out)
+	return tape.Original.Answer(out)
 }
 
 // mask returns a value of the same type as one that is a secret.

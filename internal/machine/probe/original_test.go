@@ -55,7 +55,7 @@ func TestWithheldOriginals(t *testing.T) {
 	for path, test := range tests {
 		placeMode(t, root, path, test.text, test.mode)
 
-		got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+		got, _, err := tape.Original.Ask(t.Context(), l, tape.OriginalReq{Path: path})
 		isHidden := got.SHA256 == ""
 		isWithheld := strings.Contains(test.text, "CANARY")
 		if err != nil || got.Private != test.isPrivate || strings.Contains(got.Text, "CANARY") || isHidden != isWithheld {
@@ -74,13 +74,13 @@ func TestWithheldOriginals(t *testing.T) {
 		"/etc/default/mark": "A=CANARY\ue000\n",
 	} {
 		placeMode(t, root, path, text, 0o600)
-		_, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+		_, a, err := tape.Original.Ask(t.Context(), l, tape.OriginalReq{Path: path})
 		if a.Code() != fault.FileUnusable || a.Value != nil || strings.Contains(a.Why(), "CANARY") {
 			t.Errorf("%s: got %s, %v; want file-unusable without CANARY", path, a.Value, err)
 		}
 	}
 
-	got, _, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/default/kubelet"})
+	got, _, err := tape.Original.Ask(t.Context(), l, tape.OriginalReq{Path: "/etc/default/kubelet"})
 	must(t, err)
 	env, err := kubelet.ParseEnvFile(got.Text)
 	must(t, err)

@@ -28,14 +28,14 @@ const (
 
 // answerPackages returns which packages own files, by dpkg's database below the root or, on the running node, by rpm.
 // Only rpm reads its own database, and no program below another root is started.
-func (l *Live) answerPackages(ctx context.Context, r world.PackagesReq) world.Answer {
+func (l *Live) answerPackages(ctx context.Context, r tape.PackagesReq) tape.Answer {
 	names, err := l.root().Names(dpkgLists, maxPackageFiles)
 	isMissing := errors.Is(err, fs.ErrNotExist)
 	if _, missing := os.Stat(rpmProgram); isMissing && missing == nil && !l.isOtherMachine() {
-		return world.Packages.Answer(world.PackagesAns{Owners: askRPM(ctx, rpmProgram, r.Paths)})
+		return tape.Packages.Answer(tape.PackagesAns{Owners: askRPM(ctx, rpmProgram, r.Paths)})
 	}
 	if err != nil {
-		return world.Answer{Fault: nodefile.Failure(dpkgLists, err)}
+		return tape.Answer{Fault: nodefile.Failure(dpkgLists, err)}
 	}
 
 	// On a system with a merged /usr, a list may have the path before the merge.
@@ -47,14 +47,14 @@ func (l *Live) answerPackages(ctx context.Context, r world.PackagesReq) world.An
 		}
 	}
 
-	out := world.PackagesAns{Owners: map[string]string{}}
+	out := tape.PackagesAns{Owners: map[string]string{}}
 	for _, name := range names {
 		owner, isList := strings.CutSuffix(name, ".list")
 		if !isList {
 			continue
 		}
 		if ctx.Err() != nil {
-			return world.Failure(fault.FileUnusable, "dpkg's database was not read in time", "")
+			return tape.Failure(fault.FileUnusable, "dpkg's database was not read in time", "")
 		}
 		text := l.root().TextIfReadable(path.Join(dpkgLists, name))
 		for line := range strings.Lines(text) {
@@ -64,7 +64,7 @@ func (l *Live) answerPackages(ctx context.Context, r world.PackagesReq) world.An
 		}
 	}
 
-	return world.Packages.Answer(out)
+	return tape.Packages.Answer(out)
 }
 
 // askRPM returns which packages own files. A file has none if rpm does not know it, or does not answer in time.

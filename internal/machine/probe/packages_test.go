@@ -15,17 +15,17 @@ func TestPackages(t *testing.T) {
 	place(t, root, "/var/lib/dpkg/info/chrony.md5sums", "/etc/own\n")
 	l := newLive(t, Sources{Root: root})
 
-	req := world.PackagesReq{Paths: []string{
+	req := tape.PackagesReq{Paths: []string{
 		"/etc/chrony/chrony.conf", "/etc/chrony/chrony.confx", "/etc/own", "/usr/lib/x86_64-linux-gnu/libc.so.6",
 	}}
-	got, a, err := world.Packages.Ask(t.Context(), l, req)
+	got, a, err := tape.Packages.Ask(t.Context(), l, req)
 	want := map[string]string{"/etc/chrony/chrony.conf": "chrony", "/usr/lib/x86_64-linux-gnu/libc.so.6": "libc6:amd64"}
 	if err != nil || !maps.Equal(got.Owners, want) {
 		t.Errorf("owners: got %v, %+v; want %v", got.Owners, a, want)
 	}
 
 	without := newLive(t, Sources{Root: t.TempDir()})
-	if _, a, err := world.Packages.Ask(t.Context(), without, req); err == nil {
+	if _, a, err := tape.Packages.Ask(t.Context(), without, req); err == nil {
 		t.Errorf("without dpkg: got %+v, want a failure", a)
 	}
 }

@@ -41,14 +41,14 @@ type Sources struct {
 	Store       *generation.Store // nil if it could not be opened: without generations
 	StateDir    string            // prelet's own folder, including the root
 	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
-	Detectors world.Source
+	Detectors tape.Source
 	// Units is systemd, nil if it is not available.
 	Units Units
 	Unit  string // the kubelet's; "": not known
 	// InhibitDelay asks logind for its InhibitDelayMaxSec, nil if that is not possible.
 	InhibitDelay func(ctx context.Context) (time.Duration, error)
 	// DryRun asks the kubelet's binary whether it accepts a plan; nil: it is not asked.
-	DryRun func(context.Context, world.DryRunReq) world.Answer
+	DryRun func(context.Context, tape.DryRunReq) tape.Answer
 
 	Now       func() time.Time
 	OnRetry   func(Retry) // called before the cluster is asked again, and at each wait of detect-hw and detectors
@@ -58,13 +58,13 @@ type Sources struct {
 // Retry is a failed attempt to reach the cluster, before the next attempt.
 type Retry = cluster.Retry
 
-// Live is the world.Source of a real node: it answers each question by reading. Close it at the end.
+// Live is the tape.Source of a real node: it answers each question by reading. Close it at the end.
 type Live struct {
 	o        Sources
-	adapters world.Adapters // see listAdapters
+	adapters tape.Adapters // see listAdapters
 	client   *cluster.Client
-	past     func() *world.LastGood // memoised
-	trusts   *world.Tape            // of the identities of clusters
+	past     func() *tape.LastGood // memoised
+	trusts   *tape.Tape            // of the identities of clusters
 
 	// findCurrent returns the current generation, nil if there is none. It is memoised, because each plan has its own
 	// Live.
@@ -89,9 +89,9 @@ type Live struct {
 	asked  string              // the version that answerKubelet has returned
 
 	mu     sync.Mutex
-	joined *world.KubeletAns // nil until membership has read it
-	denied *fault.Fault      // why this user may not read kubelet.conf; set with joined
-	loose  *fault.Fault      // why kubelet.conf is not trusted: other users may change it; set with joined
+	joined *tape.KubeletAns // nil until membership has read it
+	denied *fault.Fault     // why this user may not read kubelet.conf; set with joined
+	loose  *fault.Fault     // why kubelet.conf is not trusted: other users may change it; set with joined
 }
 
 // New returns a Live. It reads nothing before the first question.
@@ -111,12 +111,12 @@ func New(o Sources) *Live {
 		hidden:      map[string]nodefile.FileState{},
 		nodeRetry:   5 * time.Second,
 	}
-	l.past = sync.OnceValue(func() *world.LastGood {
+	l.past = sync.OnceValue(func() *tape.LastGood {
 		if o.Store == nil {
 			return nil
 		}
 
-		return world.ReadLastGood(o.Store)
+		return tape.ReadLastGood(o.Store)
 	})
 	l.findCurrent = sync.OnceValues(func() (*generation.Info, error) {
 		if o.Store == nil {
@@ -128,7 +128,7 @@ func New(o Sources) *Live {
 	l.unitFile = sync.OnceValues(func() (systemd.UnitFile, error) {
 		return systemd.ReadUnitFile(l.root(), o.Unit)
 	})
-	l.trusts = world.NewTape(world.Adapters{world.Trust.Adapt(l.fetchTrust)})
+	l.trusts = tape.NewTape(tape.Adapters{tape.Trust.Adapt(l.fetchTrust)})
 	l.client = cluster.New(cluster.ClientConfig{
 		Now:       o.Now,
 		WaitClock: o.WaitClock,
@@ -140,7 +140,7 @@ func New(o Sources) *Live {
 }
 
 // LastGood returns the recording of this node's last good generation, nil if there is none. It is read once.
-func (l *Live) LastGood() *world.LastGood {
+func (l *Live) LastGood() *tape.LastGood {
 	return l.past()
 }
 
@@ -149,8 +149,8 @@ func (l *Live) Close() {
 	l.client.Close()
 }
 
-// Ask implements world.Source. An answer that contains a secret of this node is replaced by a failure.
-func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
+// Ask implements tape.Source. An answer that contains a secret of this node is replaced by a failure.
+func (l *Live) Ask(ctx context.Context, q tape.Question) tape.Answer {
 	a, isGiven := AnswerGiven(ctx, l.o.Variables, l.o.Site, q)
 	if !isGiven {
 		a = l.adapters.Ask(ctx, q)
@@ -160,32 +160,32 @@ func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 }
 
 // listAdapters returns one adapter for each kind of question.
-func (l *Live) listAdapters() world.Adapters {
-	return world.Adapters{
-		world.File.Adapt(l.awaitFile),
-		world.Credential.Adapt(l.answerCredential),
-		world.Variable.Adapt(l.answerVariable),
-		world.Validation.Adapt(l.answerValidation),
-		world.Trust.Adapt(l.answerTrust),
-		world.Object.Adapt(l.answerObject),
-		world.Hardware.Adapt(l.answerFacts),
-		world.Lock.Adapt(l.answerLock),
-		world.Detector.Adapt(l.answerDetector),
-		world.Kubelet.Adapt(l.answerKubelet),
-		world.Accepts.Adapt(l.answerAccepts),
-		world.DryRun.Adapt(l.answerDryRun),
-		world.Exists.Adapt(l.answerExists),
-		world.DropIns.Adapt(l.answerDropIns),
-		world.Serving.Adapt(l.answerServing),
-		world.Original.Adapt(l.answerOriginal),
-		world.Target.Adapt(l.answerTarget),
-		world.Node.Adapt(l.answerNode),
-		world.Owner.Adapt(l.answerOwner),
-		world.Unit.Adapt(l.answerUnit),
-		world.Logind.Adapt(l.answerLogind),
-		world.Host.Adapt(l.answerHost),
-		world.Packages.Adapt(l.answerPackages),
-		world.Managed.Adapt(l.answerManaged),
+func (l *Live) listAdapters() tape.Adapters {
+	return tape.Adapters{
+		tape.File.Adapt(l.awaitFile),
+		tape.Credential.Adapt(l.answerCredential),
+		tape.Variable.Adapt(l.answerVariable),
+		tape.Validation.Adapt(l.answerValidation),
+		tape.Trust.Adapt(l.answerTrust),
+		tape.Object.Adapt(l.answerObject),
+		tape.Hardware.Adapt(l.answerFacts),
+		tape.Lock.Adapt(l.answerLock),
+		tape.Detector.Adapt(l.answerDetector),
+		tape.Kubelet.Adapt(l.answerKubelet),
+		tape.Accepts.Adapt(l.answerAccepts),
+		tape.DryRun.Adapt(l.answerDryRun),
+		tape.Exists.Adapt(l.answerExists),
+		tape.DropIns.Adapt(l.answerDropIns),
+		tape.Serving.Adapt(l.answerServing),
+		tape.Original.Adapt(l.answerOriginal),
+		tape.Target.Adapt(l.answerTarget),
+		tape.Node.Adapt(l.answerNode),
+		tape.Owner.Adapt(l.answerOwner),
+		tape.Unit.Adapt(l.answerUnit),
+		tape.Logind.Adapt(l.answerLogind),
+		tape.Host.Adapt(l.answerHost),
+		tape.Packages.Adapt(l.answerPackages),
+		tape.Managed.Adapt(l.answerManaged),
 	}
 }
 

@@ -31,7 +31,7 @@ func TestCredentialProviders(t *testing.T) {
 			}
 		}
 		for _, place := range []string{dir, filepath.Join(dir, "a.yaml")} {
-			got, err := checkExists(world.ExistsReq{Path: place, Providers: true})
+			got, err := checkExists(tape.ExistsReq{Path: place, Providers: true})
 			isRight := err == nil && (got.Refused == "") == (want == "") && strings.Contains(got.Refused, want)
 			if !isRight || want == "" && strings.Join(got.Providers, " ") != "ecr" ||
 				strings.Contains(got.Refused, "hunter2") {
@@ -41,7 +41,7 @@ func TestCredentialProviders(t *testing.T) {
 	}
 
 	empty := t.TempDir()
-	got, err := checkExists(world.ExistsReq{Path: empty, Providers: true})
+	got, err := checkExists(tape.ExistsReq{Path: empty, Providers: true})
 	if err != nil || !strings.Contains(got.Refused, "no configuration files found") {
 		t.Errorf("an empty folder: got %+v, %v; want a refusal", got, err)
 	}

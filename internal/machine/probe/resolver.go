@@ -55,17 +55,17 @@ func (l *Live) decidedResolver() (resolver string, isDecided bool) {
 		return "", false
 	}
 
-	b, _ := l.o.Store.Blob(current.Gen, world.RecordingBlob)
+	b, _ := l.o.Store.Blob(current.Gen, tape.RecordingBlob)
 
-	r, err := world.Decode(bytes.NewReader(b))
+	r, err := tape.Decode(bytes.NewReader(b))
 	if err != nil {
 		return "", true
 	}
 
 	for _, e := range r.Entries {
-		var k world.KubeletAns
+		var k tape.KubeletAns
 
-		isAnswer := e.Kind == world.KindKubelet && e.Answer.Fault == nil
+		isAnswer := e.Kind == tape.KindKubelet && e.Answer.Fault == nil
 		if isAnswer && json.Unmarshal(e.Answer.Value, &k) == nil {
 			return k.Resolver, true
 		}

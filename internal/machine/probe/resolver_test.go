@@ -24,18 +24,18 @@ func (f fakeResolved) Look(_ context.Context, name string) (systemd.Unit, error)
 
 // TestResolver decides the resolver as kubeadm does, once: a generation in place keeps what was decided for it.
 func TestResolver(t *testing.T) {
-	recorded := func(resolver string) *world.Recording {
-		e := world.Entry{
-			Question: world.Kubelet.Question(world.KubeletReq{}),
-			Answer:   world.Kubelet.Answer(world.KubeletAns{Resolver: resolver}),
+	recorded := func(resolver string) *tape.Recording {
+		e := tape.Entry{
+			Question: tape.Kubelet.Question(tape.KubeletReq{}),
+			Answer:   tape.Kubelet.Answer(tape.KubeletAns{Resolver: resolver}),
 		}
-		return &world.Recording{Header: world.Header{Format: world.Format}, Entries: []world.Entry{e}}
+		return &tape.Recording{Header: tape.Header{Format: tape.Format}, Entries: []tape.Entry{e}}
 	}
 
 	for _, c := range []struct {
 		name   string
 		active bool
-		made   *world.Recording // of the generation in place; nil: there is none
+		made   *tape.Recording // of the generation in place; nil: there is none
 		want   string
 	}{
 		{"active", true, nil, resolverFile},
@@ -64,14 +64,14 @@ func TestResolver(t *testing.T) {
 }
 
 // storeWith is a store with one generation, which was made from a recording.
-func storeWith(t *testing.T, r *world.Recording) *generation.Store {
+func storeWith(t *testing.T, r *tape.Recording) *generation.Store {
 	t.Helper()
 	var text bytes.Buffer
 	must(t, r.Encode(&text))
 
 	return openStore(t, t.TempDir(), generation.Proposal{
 		PlanID: "p",
-		Blobs:  map[string][]byte{world.RecordingBlob: text.Bytes()},
+		Blobs:  map[string][]byte{tape.RecordingBlob: text.Bytes()},
 		Targets: []generation.Target{
 			{Path: "/a", Kind: generation.File, Content: []byte("a"), Mode: 0o644, UID: -1, GID: -1},
 		},

@@ -50,17 +50,17 @@ func TestRotation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			announce(c.inCluster)
-			access := world.Access{Servers: []string{s.URL}, CACertHashes: c.pins, RetryMillis: 300}
+			access := tape.Access{Servers: []string{s.URL}, CACertHashes: c.pins, RetryMillis: 300}
 			if c.isDown {
 				access.Servers = []string{"https://127.0.0.1:1"}
 			}
 			root, store := newGeneration(t)
 			place(t, root, joined.Conf, string(conf))
 			l := newLive(t, Sources{Root: root, Store: store})
-			l.past = func() *world.LastGood { return verified(access.Servers, c.known) }
+			l.past = func() *tape.LastGood { return verified(access.Servers, c.known) }
 			before := len(s.Requests())
 
-			got, a, _ := world.Trust.Ask(t.Context(), l, world.TrustReq{Access: access})
+			got, a, _ := tape.Trust.Ask(t.Context(), l, tape.TrustReq{Access: access})
 
 			if a.Code() != c.code {
 				t.Fatalf("got %+v, want code %q", a, c.code)
@@ -80,9 +80,9 @@ func TestRotation(t *testing.T) {
 }
 
 // verified is what a last good generation keeps that has verified a CA for these servers.
-func verified(servers []string, ca string) *world.LastGood {
-	q := world.Trust.Question(world.TrustReq{Access: world.Access{Servers: servers}})
-	a := world.Trust.Answer(world.TrustAns{PEM: ca, Servers: servers, VerifiedBy: cluster.ByPins})
+func verified(servers []string, ca string) *tape.LastGood {
+	q := tape.Trust.Question(tape.TrustReq{Access: tape.Access{Servers: servers}})
+	a := tape.Trust.Answer(tape.TrustAns{PEM: ca, Servers: servers, VerifiedBy: cluster.ByPins})
 
-	return &world.LastGood{Generation: 1, Recording: &world.Recording{Entries: []world.Entry{{Question: q, Answer: a}}}}
+	return &tape.LastGood{Generation: 1, Recording: &tape.Recording{Entries: []tape.Entry{{Question: q, Answer: a}}}}
 }

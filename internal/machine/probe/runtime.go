@@ -22,7 +22,7 @@ const (
 // findRuntime returns the container runtime that this machine is configured for; nil if none is known. It is not an
 // error if the runtime does not run yet, or if this user may not connect to it. The runtime of a recorded machine is in
 // its facts.
-func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
+func (l *Live) findRuntime(ctx context.Context) *tape.RuntimeAns {
 	if l.o.Hardware != "" {
 		return nil
 	}
@@ -43,10 +43,10 @@ func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
 // socket; nil if that is not possible from here.
 func mergeRuntime(
 	ctx context.Context,
-	configured world.Runtime,
+	configured tape.Runtime,
 	ask func(ctx context.Context, socket string) (cri.Runtime, error),
-) *world.RuntimeAns {
-	r := &world.RuntimeAns{
+) *tape.RuntimeAns {
+	r := &tape.RuntimeAns{
 		Endpoint: cmp.Or(ptr.Deref(configured.Endpoint, ""), defaultRuntime),
 		Name:     ptr.Deref(configured.Name, ""),
 		Driver:   ptr.Deref(configured.CgroupDriver, ""),

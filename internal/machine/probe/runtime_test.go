@@ -14,22 +14,22 @@ import (
 
 func TestMergeRuntime(t *testing.T) {
 	p := func(s string) *string { return &s }
-	configured := world.Runtime{Endpoint: p("unix:///run/x.sock"), Name: p("containerd"), CgroupDriver: p("systemd")}
+	configured := tape.Runtime{Endpoint: p("unix:///run/x.sock"), Name: p("containerd"), CgroupDriver: p("systemd")}
 	refused := errors.New("connection refused")
-	containerd := func(version, reported, driver string) *world.RuntimeAns {
-		return &world.RuntimeAns{
+	containerd := func(version, reported, driver string) *tape.RuntimeAns {
+		return &tape.RuntimeAns{
 			Endpoint: "unix:///run/x.sock", Name: "containerd", Version: version, Reported: reported, Driver: driver,
 		}
 	}
 
 	for _, c := range []struct {
 		name       string
-		configured world.Runtime
+		configured tape.Runtime
 		answer     cri.Runtime
 		err        error
-		want       *world.RuntimeAns
+		want       *tape.RuntimeAns
 	}{
-		{"nothing is configured, and nothing answers", world.Runtime{}, cri.Runtime{}, refused, nil},
+		{"nothing is configured, and nothing answers", tape.Runtime{}, cri.Runtime{}, refused, nil},
 		{"it does not run", configured, cri.Runtime{}, refused, containerd("", "", "systemd")},
 		{
 			"it does not report its driver", configured, cri.Runtime{Name: "containerd", Version: "1.6.20"}, nil,
@@ -46,16 +46,16 @@ func TestMergeRuntime(t *testing.T) {
 		},
 		{
 			"another runtime than the configured one", configured, cri.Runtime{Name: "cri-o", Version: "1.30.1"}, nil,
-			&world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "cri-o", Version: "1.30.1"},
+			&tape.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "cri-o", Version: "1.30.1"},
 		},
 		{
-			"containerd without a configuration", world.Runtime{}, cri.Runtime{Name: "containerd", Version: "1.7.2"}, nil,
-			&world.RuntimeAns{Endpoint: defaultRuntime, Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"},
+			"containerd without a configuration", tape.Runtime{}, cri.Runtime{Name: "containerd", Version: "1.7.2"}, nil,
+			&tape.RuntimeAns{Endpoint: defaultRuntime, Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"},
 		},
 		{
-			"an endpoint that is not a socket", world.Runtime{Endpoint: p("tcp://127.0.0.1:1"), Name: p("x")},
+			"an endpoint that is not a socket", tape.Runtime{Endpoint: p("tcp://127.0.0.1:1"), Name: p("x")},
 			cri.Runtime{Name: "never asked"}, nil,
-			&world.RuntimeAns{Endpoint: "tcp://127.0.0.1:1", Name: "x"},
+			&tape.RuntimeAns{Endpoint: "tcp://127.0.0.1:1", Name: "x"},
 		},
 	} {
 		ask := func(_ context.Context, socket string) (cri.Runtime, error) {
@@ -93,7 +93,7 @@ func TestRuntimeBelowARoot(t *testing.T) {
 	}()
 
 	place(t, root, "/etc/containerd/config.toml", "version = 2\nimports = [\"conf.d/*.toml\"]\n[grpc]\naddress = \""+socket+"\"\n")
-	want := &world.RuntimeAns{
+	want := &tape.RuntimeAns{
 		Endpoint: "unix://" + socket,
 		Name:     "containerd",
 		Driver:   "cgroupfs",

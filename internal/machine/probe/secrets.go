@@ -16,15 +16,15 @@ import (
 // refuseSecrets replaces an answer that contains a secret of this node by a failure. The answer would be in plans and
 // recordings, and the site could use it without the mark of a secret. What is only evidently one is public there, and
 // hidden later.
-func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
+func (l *Live) refuseSecrets(q tape.Question, a tape.Answer) tape.Answer {
 	var code fault.Code
 
 	switch q.Kind {
-	case world.KindFile, world.KindVariable:
+	case tape.KindFile, tape.KindVariable:
 		code = fault.Denied
-	case world.KindOriginal:
+	case tape.KindOriginal:
 		code = fault.FileUnusable
-	case world.KindObject, world.KindTrust:
+	case tape.KindObject, tape.KindTrust:
 		code = fault.ClusterUnusable
 	default:
 		return a
@@ -34,12 +34,12 @@ func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
 		return a
 	}
 
-	return world.Failure(code, "the answer contains a secret of this node, and answers are in plans and recordings",
+	return tape.Failure(code, "the answer contains a secret of this node, and answers are in plans and recordings",
 		"Read the secret by credential(\"NAME\"), or a sensitive variable, and remove it from the file or object")
 }
 
 // holdsSecret reports whether an answer contains a secret that this process was given.
-func (l *Live) holdsSecret(a world.Answer) bool {
+func (l *Live) holdsSecret(a tape.Answer) bool {
 	if a.Value == nil {
 		return false
 	}
@@ -51,7 +51,7 @@ func (l *Live) holdsSecret(a world.Answer) bool {
 		return l.o.Redactor.Holds(string(a.Value))
 	}
 
-	return world.HoldsIn(v, l.o.Redactor.Holds)
+	return tape.HoldsIn(v, l.o.Redactor.Holds)
 }
 
 // LearnSecrets adds each credential of this process to the redactor, once. A credential that cannot be read is

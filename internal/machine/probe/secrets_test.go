@@ -70,7 +70,7 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 
 	must(t, os.Chmod(filepath.Join(root, "run/credentials"), 0o700))
 	for p, f := range files {
-		got, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: p})
+		got, a, err := tape.File.Ask(t.Context(), l, tape.FileReq{Path: p})
 		switch {
 		case f.want == "" && (err != nil || got.Text != f.text):
 			t.Errorf("%s: got %q, %v; want its text", p, got.Text, err)
@@ -82,7 +82,7 @@ func TestSecretsAreNoAnswers(t *testing.T) {
 		}
 	}
 
-	if _, a, err := world.Original.Ask(t.Context(), l, world.OriginalReq{Path: "/etc/copy"}); err == nil ||
+	if _, a, err := tape.Original.Ask(t.Context(), l, tape.OriginalReq{Path: "/etc/copy"}); err == nil ||
 		a.Value != nil {
 		t.Errorf("original: got %s, want a failure", a.Value)
 	}
@@ -172,20 +172,20 @@ func TestPrivateTargets(t *testing.T) {
 
 	for path, file := range files {
 		want := file.isPrivate
-		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
+		got, _, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: path})
 		if err != nil || got.Private != want || want != (got.SHA256 == "") || want != (got.Text == "") {
 			t.Errorf("%s: got %+v, %v; want private %t", path, got, err, want)
 		}
 		if path == "/etc/canary" || path == "/etc/token" || path == "/etc/key-for-all" || strings.HasPrefix(path, "/etc/header") {
 			continue // secrets by their content: file() has no text of them either
 		}
-		text, a, err := world.File.Ask(t.Context(), l, world.FileReq{Path: path})
+		text, a, err := tape.File.Ask(t.Context(), l, tape.FileReq{Path: path})
 		if err != nil || (text.Private != "") != want || want != (text.Text == "") {
 			t.Errorf("text of %s: got %+v, %+v; want none %t", path, text, a, want)
 		}
 	}
 	for text, want := range map[string]bool{"password=x\n": true, "password=y\n": false} {
-		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: "/etc/private", Secret: true, Want: text})
+		got, _, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: "/etc/private", Secret: true, Want: text})
 		if err != nil || got.Same != want || got.SHA256 != "" {
 			t.Errorf("compared with %q: got %+v, %v; want the same %t, and no hash", text, got, err, want)
 		}
@@ -197,7 +197,7 @@ func TestSecretThatIsPlannedNoMore(t *testing.T) {
 	root, store := newGeneration(t)
 	l := newLive(t, Sources{Root: root, Store: store})
 
-	got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: "/etc/secret"})
+	got, _, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: "/etc/secret"})
 	if err != nil || !got.Private || got.SHA256 != "" || got.Text != "" {
 		t.Errorf("got %+v, %v; want a private file without a hash", got, err)
 	}
@@ -216,12 +216,12 @@ func TestTargetsOfOthersAreNotRead(t *testing.T) {
 	must(t, errors.Join(os.Symlink("../../etc", filepath.Join(home, "d")), os.Chown(home, 1000, 1000)))
 	l := newSecretive(t, root)
 	for path, want := range map[string]string{"/home/u/d/shadow": "is a link", "/home/u/own": "belongs to uid 1000"} {
-		for _, ask := range []func() (world.TargetAns, world.Answer, error){
-			func() (world.TargetAns, world.Answer, error) {
-				return world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
+		for _, ask := range []func() (tape.TargetAns, tape.Answer, error){
+			func() (tape.TargetAns, tape.Answer, error) {
+				return tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: path})
 			},
-			func() (world.TargetAns, world.Answer, error) {
-				return world.Original.Ask(t.Context(), l, world.OriginalReq{Path: path})
+			func() (tape.TargetAns, tape.Answer, error) {
+				return tape.Original.Ask(t.Context(), l, tape.OriginalReq{Path: path})
 			},
 		} {
 			got, a, err := ask()
@@ -258,7 +258,7 @@ func TestFIFOInTheWay(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range 2000 {
-			_, _, _ = world.Target.Ask(t.Context(), l, world.TargetReq{Path: "/etc/t"})
+			_, _, _ = tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: "/etc/t"})
 		}
 	}()
 	select {

@@ -14,11 +14,11 @@ import (
 
 // answerServing returns why a kubelet would refuse certificates when it starts. Of a private key, only whether it is
 // valid and matches the certificate leaves this package.
-func (l *Live) answerServing(_ context.Context, r world.ServingReq) world.Answer {
+func (l *Live) answerServing(_ context.Context, r tape.ServingReq) tape.Answer {
 	readsCert := r.CertText == nil
 	readsKey := r.Key != "" && r.KeyText == nil
 	if l.isOtherMachine() && (readsCert || readsKey) {
-		return world.Failure(fault.Absent, "the existing certificates are unknown below another root", "")
+		return tape.Failure(fault.Absent, "the existing certificates are unknown below another root", "")
 	}
 
 	if readsCert && l.isFolder(r.Cert) {
@@ -31,7 +31,7 @@ func (l *Live) answerServing(_ context.Context, r world.ServingReq) world.Answer
 
 	cert, f := l.plannedContent(r.Cert, r.CertText)
 	if f != nil {
-		return world.Answer{Fault: f}
+		return tape.Answer{Fault: f}
 	}
 
 	if r.Key == "" {
@@ -40,7 +40,7 @@ func (l *Live) answerServing(_ context.Context, r world.ServingReq) world.Answer
 
 	key, f := l.plannedContent(r.Key, r.KeyText)
 	if f != nil {
-		return world.Answer{Fault: f}
+		return tape.Answer{Fault: f}
 	}
 
 	return servingAnswer(kubeletbin.CheckServingPair(r.Cert, cert, r.Key, key))
@@ -50,13 +50,13 @@ func (l *Live) answerServing(_ context.Context, r world.ServingReq) world.Answer
 const maxRefusal = 300
 
 // servingAnswer returns an error of the kubelet as an answer; nil means that the kubelet accepts the file.
-func servingAnswer(err error) world.Answer {
-	var out world.ServingAns
+func servingAnswer(err error) tape.Answer {
+	var out tape.ServingAns
 	if err != nil {
 		out.Refused = contract.Shorten(err.Error(), maxRefusal)
 	}
 
-	return world.Serving.Answer(out)
+	return tape.Serving.Answer(out)
 }
 
 func (l *Live) isFolder(path string) bool {

@@ -44,11 +44,11 @@ func TestServing(t *testing.T) {
 		{cert: ".", refused: "is a directory"},
 		{cert: "cert", key: ".", refused: "is a directory"},
 	} {
-		r := world.ServingReq{Cert: filepath.Join(dir, c.cert), CertText: c.certText, KeyText: c.keyText}
+		r := tape.ServingReq{Cert: filepath.Join(dir, c.cert), CertText: c.certText, KeyText: c.keyText}
 		if c.key != "" {
 			r.Key = filepath.Join(dir, c.key)
 		}
-		got, a, err := world.Serving.Ask(t.Context(), l, r)
+		got, a, err := tape.Serving.Ask(t.Context(), l, r)
 		if a.Code() != c.fail || (err == nil) != (c.fail == "") {
 			t.Errorf("%s, %s: got %+v, want code %q", c.cert, c.key, a, c.fail)
 		}
@@ -70,14 +70,14 @@ func TestServingBelowARoot(t *testing.T) {
 	place(t, root, "/there", "hello")
 	l := newLive(t, Sources{Root: root, Credentials: creds{"key": "hello"}})
 
-	_, a, _ := world.Serving.Ask(t.Context(), l, world.ServingReq{Cert: "/there"})
+	_, a, _ := tape.Serving.Ask(t.Context(), l, tape.ServingReq{Cert: "/there"})
 	if a.Code() != fault.Absent {
 		t.Errorf("existing files: got %+v, want code %s", a, fault.Absent)
 	}
 
 	cert, key := "hello", "\ue000cred:key\ue001"
-	r := world.ServingReq{Cert: "/x", CertText: &cert, Key: "/y", KeyText: &key}
-	got, a, err := world.Serving.Ask(t.Context(), l, r)
+	r := tape.ServingReq{Cert: "/x", CertText: &cert, Key: "/y", KeyText: &key}
+	got, a, err := tape.Serving.Ask(t.Context(), l, r)
 	if err != nil || !strings.Contains(got.Refused, "find any PEM data in certificate input") {
 		t.Errorf("planned files: got %+v, %v; want a refusal of the certificate", a, err)
 	}

@@ -20,31 +20,31 @@ type Units interface {
 }
 
 // answerOwner reports whether a user and a group exist.
-func (l *Live) answerOwner(_ context.Context, r world.OwnerReq) world.Answer {
+func (l *Live) answerOwner(_ context.Context, r tape.OwnerReq) tape.Answer {
 	if l.o.Hardware != "" {
-		return world.Failure(fault.Unread, "the users of another machine are unknown", "")
+		return tape.Failure(fault.Unread, "the users of another machine are unknown", "")
 	}
 
 	if _, _, err := l.root().FindOwner(r.Owner); err != nil {
-		return world.Failure(fault.Absent, err.Error(), "")
+		return tape.Failure(fault.Absent, err.Error(), "")
 	}
 
-	return world.Owner.Answer(world.OwnerAns{})
+	return tape.Owner.Answer(tape.OwnerAns{})
 }
 
 // answerUnit returns the state of a unit. Below another root no unit runs, and no unit restricts prelet's writes;
 // whether one exists, and how it would start, is read from its files.
-func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
+func (l *Live) answerUnit(ctx context.Context, r tape.UnitReq) tape.Answer {
 	if l.o.Root != "" {
 		return l.answerUnitFile(r)
 	}
 	if l.isOtherMachine() || l.o.Units == nil {
-		return world.Failure(fault.Systemd, "systemd of this node is not available", "")
+		return tape.Failure(fault.Systemd, "systemd of this node is not available", "")
 	}
 
 	u, err := l.o.Units.Look(ctx, r.Name)
 	if err != nil {
-		return world.Failure(fault.Systemd, err.Error(), "")
+		return tape.Failure(fault.Systemd, err.Error(), "")
 	}
 
 	out := describeUnit(u)
@@ -60,7 +60,7 @@ func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 		out.Start.Broken, out.Start.Missing = missing.Why, missing.Path
 	}
 
-	return world.Unit.Answer(out)
+	return tape.Unit.Answer(out)
 }
 
 // locate adds to a unit the places of its command line, as far as systemd has read the files that are there now, and
@@ -82,7 +82,7 @@ func locate(u systemd.Unit) systemd.Unit {
 
 // answerUnitFile returns whether a unit below another root exists, and how it would start. A root without units is not
 // that of an image.
-func (l *Live) answerUnitFile(r world.UnitReq) world.Answer {
+func (l *Live) answerUnitFile(r tape.UnitReq) tape.Answer {
 	name, read := r.Name, l.unitFile
 	if name != l.o.Unit {
 		read = func() (systemd.UnitFile, error) { return systemd.ReadUnitFile(l.root(), name) }
@@ -90,19 +90,19 @@ func (l *Live) answerUnitFile(r world.UnitReq) world.Answer {
 
 	u, err := read()
 	if err != nil {
-		return world.Failure(fault.Systemd, name+" cannot be read: "+nodefile.Reason(err), "")
+		return tape.Failure(fault.Systemd, name+" cannot be read: "+nodefile.Reason(err), "")
 	}
 	start := u.Unit(kubelet.Argv)
 	switch {
 	case !r.Start && l.hasUnits():
-		return world.Unit.Answer(world.UnitAns{Load: u.Load})
+		return tape.Unit.Answer(tape.UnitAns{Load: u.Load})
 	case u.Load == "loaded" && len(start.Command) > 0:
-		return world.Unit.Answer(world.UnitAns{Load: start.Load, Refused: start.Refusal, Start: l.describeStart(start)})
+		return tape.Unit.Answer(tape.UnitAns{Load: start.Load, Refused: start.Refusal, Start: l.describeStart(start)})
 	case u.Load == "loaded" && start.Refusal != "":
-		return world.Unit.Answer(world.UnitAns{Load: start.Load, Refused: start.Refusal})
+		return tape.Unit.Answer(tape.UnitAns{Load: start.Load, Refused: start.Refusal})
 	}
 
-	return world.Failure(fault.Systemd, name+" is not in this image", "")
+	return tape.Failure(fault.Systemd, name+" is not in this image", "")
 }
 
 // hasUnits reports whether the root has the folder in which packages install units.
@@ -117,8 +117,8 @@ func (l *Live) hasUnits() bool {
 }
 
 // describeUnit returns the properties of a unit that a plan needs.
-func describeUnit(u systemd.Unit) world.UnitAns {
-	out := world.UnitAns{
+func describeUnit(u systemd.Unit) tape.UnitAns {
+	out := tape.UnitAns{
 		Load:     u.Load,
 		Strict:   u.ProtectSystem == "strict",
 		Writable: u.Writable,
@@ -135,7 +135,7 @@ func describeUnit(u systemd.Unit) world.UnitAns {
 
 // describeStart returns how a unit starts its process. A variable may contain a secret, so only the values that
 // become words of the command line are returned, which every user can read, without those of secret flags.
-func (l *Live) describeStart(u systemd.Unit) *world.StartAns {
+func (l *Live) describeStart(u systemd.Unit) *tape.StartAns {
 	show := func(name, text string) (*string, bool) { return showVariable(u.Command, name, text) }
 	out := StartReader{Root: l.root(), Read: l.originalText, Show: show}.Describe(u)
 	out.Words = kubelet.HideSecretWords(u.Command)
@@ -152,8 +152,8 @@ type StartReader struct {
 }
 
 // Describe returns how a unit starts its process.
-func (r StartReader) Describe(u systemd.Unit) *world.StartAns {
-	out := &world.StartAns{
+func (r StartReader) Describe(u systemd.Unit) *tape.StartAns {
+	out := &tape.StartAns{
 		Words:          u.Command,
 		At:             u.CommandAt,
 		Literal:        u.Literal,
@@ -198,7 +198,7 @@ func (r StartReader) Describe(u systemd.Unit) *world.StartAns {
 }
 
 // addFiles adds the environment files of a unit, and the wanted variables of each.
-func (r StartReader) addFiles(out *world.StartAns, u systemd.Unit) {
+func (r StartReader) addFiles(out *tape.StartAns, u systemd.Unit) {
 	for _, f := range u.EnvironmentFiles {
 		files := systemd.Glob(r.Root, f.Path)
 		if !slices.Contains(files, f.Path) { // a pattern, whose files may come later

@@ -32,7 +32,7 @@ func TestUnitOfImage(t *testing.T) {
 	root := t.TempDir()
 	l := newLive(t, Sources{Root: root})
 	ask := func(name string) string {
-		a, _, err := world.Unit.Ask(t.Context(), world.Adapters{world.Unit.Adapt(l.answerUnit)}, world.UnitReq{Name: name})
+		a, _, err := tape.Unit.Ask(t.Context(), tape.Adapters{tape.Unit.Adapt(l.answerUnit)}, tape.UnitReq{Name: name})
 		if err != nil {
 			return "unknown"
 		}
@@ -77,7 +77,7 @@ func TestStartTellsNoSecret(t *testing.T) {
 	}
 	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: "/etc/default/kubelet", Optional: true})
 
-	want := &world.StartAns{
+	want := &tape.StartAns{
 		Words: u.Command, Folder: "/var", Read: map[string]map[string]*string{"/etc/default/kubelet": {}}, Files: []string{"/etc/default/kubelet"},
 		Vars:  map[string]string{"KUBELET_CONFIG_ARGS": "--config=/x", "NAME": "--v=2", "PODS": "20"},
 		Sets:  []string{"KUBELET_CONFIG_ARGS", "NAME", "PODS", "HEADER", "HTTPS_PROXY"},
@@ -99,8 +99,8 @@ func TestStartReadsEnvironmentFiles(t *testing.T) {
 		"EnvironmentFile=/etc/kubelet.d/*.env\nEnvironmentFile=-/etc/nosuch\n"+
 		"ExecStart=/usr/bin/kubelet $NODEADM_KUBELET_ARGS --manifest-url-header ${PASSWORD} --a=${URL} --max-pods=${PODS}\n")
 	l := newLive(t, Sources{Root: root, Unit: "kubelet.service"})
-	a, _, err := world.Unit.Ask(t.Context(), world.Adapters{world.Unit.Adapt(l.answerUnit)},
-		world.UnitReq{Name: "kubelet.service", Start: true})
+	a, _, err := tape.Unit.Ask(t.Context(), tape.Adapters{tape.Unit.Adapt(l.answerUnit)},
+		tape.UnitReq{Name: "kubelet.service", Start: true})
 	if err != nil || a.Start == nil {
 		t.Fatalf("got %+v, %v; want how the unit starts", a, err)
 	}

@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 const maxSpread = 30 * time.Second
 
 // ownNode returns the Node of a name. That of another machine is an error.
-func ownNode(ctx context.Context, h *app.Host, name string) (kubelet.NodeObject, error) {
+func ownNode(ctx context.Context, h *machine.Host, name string) (kubelet.NodeObject, error) {
 	n, err := h.Probe.Node(ctx, name)
 	if err == nil {
-		if why := app.DescribeOtherMachine(n, machineid.Of(h.Root)); why != "" {
+		if why := machine.DescribeOtherMachine(n, machineid.Of(h.Root)); why != "" {
 			err = errors.New(why)
 		}
 	}
@@ -63,10 +63,10 @@ func (r *nodeRun) patchAnnotations(ctx context.Context, name string, a annotatio
 		return nil
 	}
 
-	if h.Self == app.VerifyUnit {
+	if h.Self == machine.VerifyUnit {
 		wait := time.Duration(h.Jitter() * float64(maxSpread)).Round(time.Second)
 		r.env.Say(fmt.Sprintf("patching the annotations of node %s in %s", n.Name, wait))
-		_ = h.Notify.Extend(wait + app.KeepAlive)
+		_ = h.Notify.Extend(wait + machine.KeepAlive)
 		if err := h.Clock.Sleep(ctx, wait); err != nil {
 			return fmt.Errorf("stopped while waiting to patch them: %w", err)
 		}

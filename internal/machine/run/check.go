@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ const maxDrifting = 3
 // Check plans the site on this node between boots, and reports what a run would change: in status and metrics, by an
 // event of the Node when that changes, and by the conditions with drift that the site declares. It changes nothing
 // else. Until a run of this boot has its verdict it does nothing: that reports by itself.
-func Check(ctx context.Context, e *app.Env) (report.Drift, error) {
+func Check(ctx context.Context, e *machine.Env) (report.Drift, error) {
 	h := e.Host()
 	defer h.Units.Close()
 	r := nodeRun{Run: &commit.Run{}, kind: ofCheck, env: e, host: h}
@@ -39,10 +39,10 @@ func Check(ctx context.Context, e *app.Env) (report.Drift, error) {
 		return report.Drift{Summary: summary}, nil
 	}
 
-	r.node = e.Open(app.Where{Root: h.Root, MustBeSigned: true}, nil)
+	r.node = e.Open(machine.Where{Root: h.Root, MustBeSigned: true}, nil)
 	defer r.close()
 	r.Plan = r.node.PlanUnless(ctx)
-	if err := app.CheckStopped(ctx); err != nil {
+	if err := machine.CheckStopped(ctx); err != nil {
 		return report.Drift{}, err
 	}
 
@@ -70,7 +70,7 @@ func (r *nodeRun) writeChecked(context.Context) error {
 
 // describeDrift returns what a run with a plan would change. If it holds the plan, it restores files of the generation
 // in place.
-func describeDrift(store *generation.Store, p *boot.Plan) (found report.Drift, err error) {
+func describeDrift(store *generation.Store, p *evaluate.Plan) (found report.Drift, err error) {
 	if found.Code = origin.Code(p.Diagnostics); found.Code != "" {
 		isError := func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }
 		d := p.Diagnostics[slices.IndexFunc(p.Diagnostics, isError)]

@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ const (
 
 // conditionFiles keeps which conditions of the Node prelet sets, and their results in this boot, in files of the state
 // folder and the run folder. It asks no cluster, and takes no lock.
-type conditionFiles struct{ *app.Host }
+type conditionFiles struct{ *machine.Host }
 
 // conditionRecord is which conditions prelet sets on which Node. It survives reboots: a boot makes them False before
 // any site is read, and a condition that the site no longer has is removed.

@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"cmp"
@@ -75,7 +75,7 @@ func (r *nodeRun) beginConditions(ctx context.Context) (wait func()) {
 }
 
 // hasKubeconfig reports whether a kubelet has begun to join on this disk.
-func hasKubeconfig(h *app.Host) bool {
+func hasKubeconfig(h *machine.Host) bool {
 	_, err := nodefile.Lstat(filepath.Join("/", h.Root, joined.Conf))
 
 	return err == nil
@@ -84,7 +84,7 @@ func hasKubeconfig(h *app.Host) bool {
 // patchConditions changes the conditions of a Node, as choose returns for those that it has. It sends nothing without
 // a change, and does not patch the Node of another machine.
 func patchConditions(
-	ctx context.Context, h *app.Host, name string, choose func(have []condition.Condition) condition.Patch,
+	ctx context.Context, h *machine.Host, name string, choose func(have []condition.Condition) condition.Patch,
 ) error {
 	n, err := ownNode(ctx, h, name)
 	if err != nil {
@@ -100,7 +100,7 @@ func patchConditions(
 }
 
 // patchAll gives all conditions of a record one status, in beginTimeout.
-func patchAll(ctx context.Context, h *app.Host, r conditionRecord, status, reason, message string) error {
+func patchAll(ctx context.Context, h *machine.Host, r conditionRecord, status, reason, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 
@@ -137,8 +137,8 @@ func (r *nodeRun) keepConditions(context.Context) error {
 }
 
 // takeConditions returns the conditions of a plan, without the secrets of this node, and the next record.
-func takeConditions(e *app.Env,
-	p *boot.Plan, nodeName string, record conditionRecord,
+func takeConditions(e *machine.Env,
+	p *evaluate.Plan, nodeName string, record conditionRecord,
 ) (found []condition.Condition, next conditionRecord) {
 	next.Node = nodeName
 	if p.Node.Activation != nil {
@@ -197,7 +197,7 @@ func (r *nodeRun) settleConditions(ctx context.Context) error {
 	if r.Off || ctx.Err() != nil || !(conditionFiles{h}).isOwed() {
 		return errNotTried
 	}
-	if h.Self == app.BootUnit { // the kubelet's start waits for this unit, and starts prelet-verify.service
+	if h.Self == machine.BootUnit { // the kubelet's start waits for this unit, and starts prelet-verify.service
 		if u, err := h.Units.Look(ctx, r.UnitName()); err == nil && u.Active == "active" {
 			t.wait = healthWait
 		}
@@ -212,11 +212,11 @@ func (r *nodeRun) settleConditions(ctx context.Context) error {
 	isLate := isStuck || hasFailed || h.Clock.Monotonic() > t.end
 
 	wait, err := r.deliverConditions(ctx, isLate)
-	t.isOwn = !isStuck && (h.Self == app.VerifyUnit || err == nil && wait == healthWait)
+	t.isOwn = !isStuck && (h.Self == machine.VerifyUnit || err == nil && wait == healthWait)
 	if err != nil {
 		wait = max(wait, min(healthWait<<min(t.failures, 10), maxTryWait))
 		t.failures++
-		err = fmt.Errorf("%w; %s tries again", err, app.VerifyUnit)
+		err = fmt.Errorf("%w; %s tries again", err, machine.VerifyUnit)
 	}
 	t.wait = wait
 
@@ -226,10 +226,10 @@ func (r *nodeRun) settleConditions(ctx context.Context) error {
 // handOver starts prelet-verify.service for the next try. It fails where that unit is not installed. A run that owes
 // the Node its annotations tries itself first.
 func (r *nodeRun) handOver(ctx context.Context) error {
-	if r.tries.wait == 0 || r.host.Self == app.VerifyUnit || r.owesAnnotations {
+	if r.tries.wait == 0 || r.host.Self == machine.VerifyUnit || r.owesAnnotations {
 		return nil
 	}
-	_, err := r.host.Units.Start(ctx, app.VerifyUnit, 0)
+	_, err := r.host.Units.Start(ctx, machine.VerifyUnit, 0)
 	r.tries.isOwn = r.tries.isOwn && err != nil
 
 	return err
@@ -237,10 +237,10 @@ func (r *nodeRun) handOver(ctx context.Context) error {
 
 // findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may be one that starts. A person who
 // waits for it waits no longer for a process that had that time.
-func findStartEnd(ctx context.Context, h *app.Host, unit string) time.Duration {
+func findStartEnd(ctx context.Context, h *machine.Host, unit string) time.Duration {
 	now := h.Clock.Monotonic()
 	u, err := h.Units.Look(ctx, unit)
-	if h.Self == app.VerifyUnit || err != nil {
+	if h.Self == machine.VerifyUnit || err != nil {
 		return now + activation.DefaultTimeout
 	}
 
@@ -253,7 +253,7 @@ func (r *nodeRun) waitForConditions(ctx context.Context) bool {
 	wait := time.Duration(float64(r.tries.wait) * (1 + h.Jitter()) / 2)
 
 	for left := wait; left > 0 && !needsVerify(ctx, h); left -= lookEvery {
-		_ = h.Notify.Extend(lookEvery + app.KeepAlive)
+		_ = h.Notify.Extend(lookEvery + machine.KeepAlive)
 		if h.Clock.Sleep(ctx, min(left, lookEvery)) != nil {
 			return false
 		}
@@ -264,7 +264,7 @@ func (r *nodeRun) waitForConditions(ctx context.Context) bool {
 
 // needsVerify reports, without the lock, whether verify has something to do: the gate is not open, a generation awaits
 // its verdict, or a mount covers files of the generation in place.
-func needsVerify(ctx context.Context, h *app.Host) bool {
+func needsVerify(ctx context.Context, h *machine.Host) bool {
 	if h.Gate().IsShut() {
 		return true
 	}
@@ -323,7 +323,7 @@ func (r *nodeRun) deliverConditions(ctx context.Context, isLate bool) (wait time
 }
 
 // endOwing notes, with the lock, that the Node has these results.
-func endOwing(ctx context.Context, h *app.Host, was conditionResults, owned []string) (isEnded bool, err error) {
+func endOwing(ctx context.Context, h *machine.Host, was conditionResults, owned []string) (isEnded bool, err error) {
 	store, err := h.Lock(ctx)
 	if err == nil {
 		defer store.Close()
@@ -421,7 +421,7 @@ func whyHealthUnknown(checks []activation.CheckResult) string {
 
 // ReportStop makes the conditions False because the node shuts down, or prelet.service is stopped. A restart of the
 // unit changes nothing. A failure is only printed: the machine goes down anyway.
-func ReportStop(ctx context.Context, e *app.Env) {
+func ReportStop(ctx context.Context, e *machine.Env) {
 	h := e.Host()
 	defer h.Units.Close()
 

@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -79,9 +79,9 @@ func (r *nodeRun) logState(gen int, reason, message string) {
 		return
 	}
 
-	priority := app.WarningPriority
+	priority := machine.WarningPriority
 	if reason == eventGood {
-		priority = app.InfoPriority
+		priority = machine.InfoPriority
 	}
 	log(priority, reason+": "+message, map[string]string{
 		"MESSAGE_ID":        report.MessageChanged,
@@ -96,7 +96,7 @@ func (r *nodeRun) logState(gen int, reason, message string) {
 func (r *nodeRun) sendEvent(ctx context.Context) error {
 	h := r.host
 	reason, message := describeState(r.status)
-	isLater := h.Self == app.BootUnit && OwesVerdict(h)
+	isLater := h.Self == machine.BootUnit && OwesVerdict(h)
 	cannotKeep := r.Store.ReadOnly() != nil // it would be sent at each boot
 	if r.Off || reason == "" || isLater || cannotKeep || h.WhyNotJoined() != "" {
 		return nil
@@ -121,7 +121,7 @@ func (r *nodeRun) sendEvent(ctx context.Context) error {
 }
 
 // createEvent creates an event of the Node of a name, unless that is another machine.
-func createEvent(ctx context.Context, h *app.Host, name, reason, message string) error {
+func createEvent(ctx context.Context, h *machine.Host, name, reason, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	n, err := ownNode(ctx, h, name)

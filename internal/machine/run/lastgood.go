@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // machineMarks are the files that show a copied disk to prelet-fallback.service.
 var machineMarks = []string{"/etc/machine-id", "/sys/class/dmi/id/product_uuid"}
 
-// keepLastGood writes app.LastGoodFile if the generation in place is good, and keeps the older one otherwise: that
+// keepLastGood writes machine.LastGoodFile if the generation in place is good, and keeps the older one otherwise: that
 // generation's files prove themselves.
 func (r *nodeRun) keepLastGood(context.Context) error {
 	h := r.host
@@ -47,7 +47,7 @@ func (r *nodeRun) keepLastGood(context.Context) error {
 		}
 	}
 	head := strings.Join(lines, "\n") + "\n"
-	file := filepath.Join(h.StateDir(), app.LastGoodFile)
+	file := filepath.Join(h.StateDir(), machine.LastGoodFile)
 	if old, err := nodefile.ReadFile(file, nodefile.Max); err == nil && strings.HasPrefix(string(old), head) {
 		return nil // the files of a generation never change
 	}

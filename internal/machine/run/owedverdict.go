@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -23,10 +23,10 @@ const (
 	lookAgain  = 2 * time.Second
 )
 
-func owedVerdictPath(h *app.Host) string { return filepath.Join(h.RunDir, owedVerdict) }
+func owedVerdictPath(h *machine.Host) string { return filepath.Join(h.RunDir, owedVerdict) }
 
 // OwesVerdict reports whether the kubelet of this boot has no verdict.
-func OwesVerdict(h *app.Host) bool {
+func OwesVerdict(h *machine.Host) bool {
 	look, err := h.RunRoot.Look(owedVerdictPath(h), nodefile.FollowAll)
 	if err != nil {
 		return false
@@ -46,13 +46,13 @@ func (r *nodeRun) oweVerdict(ctx context.Context) error {
 	}
 	h := r.host
 	var err error
-	isGoodAgain := r.kind == ofLook && h.Self == app.VerifyUnit && r.Code == ""
+	isGoodAgain := r.kind == ofLook && h.Self == machine.VerifyUnit && r.Code == ""
 	if v := r.Outcome.Verdict; v == activation.Good || v == activation.Bad || isGoodAgain {
 		err = atomicfile.Remove(owedVerdictPath(h))
 	}
 	gen, isSettled := r.readSettled()
 	isUnused := gen == 0 // a node without a site
-	if h.Self != app.BootUnit || !isSettled || isUnused || activation.Newer(r.Store) != nil {
+	if h.Self != machine.BootUnit || !isSettled || isUnused || activation.Newer(r.Store) != nil {
 		return err
 	}
 	if u, err := h.Units.Look(ctx, r.UnitName()); err == nil && u.Active == "active" {
@@ -66,7 +66,7 @@ func (r *nodeRun) oweVerdict(ctx context.Context) error {
 // have not changed, so nothing is rolled back. prelet-verify.service checks it only where a verdict is owed.
 func (r *nodeRun) checkSettled(ctx context.Context, gen int) error {
 	h := r.host
-	isOwed := h.Self == app.VerifyUnit && OwesVerdict(h)
+	isOwed := h.Self == machine.VerifyUnit && OwesVerdict(h)
 	err := r.checkKubelet(ctx, gen, isOwed)
 	if err != nil || h.Self != "" && !isOwed {
 		return err
@@ -152,7 +152,7 @@ const restartWatch = 5 * time.Minute
 
 // DescribeFailing returns how the kubelet's unit fails, or failed a short time ago, after the last run; "" if it does
 // not, or cannot be asked. checked is when that run ended, or when a later check found the kubelet healthy; nil: never.
-func DescribeFailing(ctx context.Context, h *app.Host, unit string, checked *time.Time) string {
+func DescribeFailing(ctx context.Context, h *machine.Host, unit string, checked *time.Time) string {
 	u, err := h.Units.Look(ctx, unit)
 	switch {
 	case err != nil:

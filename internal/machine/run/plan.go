@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -28,26 +28,26 @@ func (r *nodeRun) makePlan(ctx context.Context) commit.ProposalInput {
 	began := now()
 	where := *r.where
 	where.IsRun = true
-	stopLoading := r.host.ExtendTimeout(app.MaxLoading)
+	stopLoading := r.host.ExtendTimeout(machine.MaxLoading)
 	n := r.env.Open(where, r.Store)
 	stopLoading()
 	took := now().Sub(began)
 	r.Report.Span(report.KindStep, "read the site", began, took)
 
 	r.node = n
-	n.Source = app.TimeQuestions(n.Source, now, r.Report.StageSpan)
+	n.Source = machine.TimeQuestions(n.Source, now, r.Report.StageSpan)
 	if n.Found.HasErrors() {
-		return commit.ProposalInput{Plan: &boot.Plan{Site: n.Site, Diagnostics: n.Found}}
+		return commit.ProposalInput{Plan: &evaluate.Plan{Site: n.Site, Diagnostics: n.Found}}
 	}
 
-	stopExtending := r.host.ExtendTimeout(app.MaxPlanning)
+	stopExtending := r.host.ExtendTimeout(machine.MaxPlanning)
 	defer stopExtending()
 
-	out := n.Plan(ctx, func(e boot.StageReport) {
+	out := n.Plan(ctx, func(e evaluate.StageReport) {
 		r.Report.Event(newEvent(e))
 	})
 	out.Diagnostics = append(n.Found, out.Diagnostics...)
-	app.KeepCounter(where.StateDir(), out)
+	machine.KeepCounter(where.StateDir(), out)
 	o := n.ApplyOptions(out)
 	if !out.Complete {
 		return o
@@ -67,7 +67,7 @@ func (r *nodeRun) close() {
 	}
 }
 
-func newEvent(e boot.StageReport) report.Event {
+func newEvent(e evaluate.StageReport) report.Event {
 	state := e.State
 	if state == "running" {
 		state = report.Started
@@ -197,7 +197,7 @@ func (r *nodeRun) beginRivalLook(ctx context.Context) (wait func()) {
 			found <- ""
 			return
 		}
-		found <- app.DescribeOtherMachine(n, machineid.Of(h.Root))
+		found <- machine.DescribeOtherMachine(n, machineid.Of(h.Root))
 	}()
 
 	return sync.OnceFunc(func() {

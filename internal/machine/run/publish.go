@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -23,14 +23,14 @@ import (
 type nodeRun struct {
 	*commit.Run
 	kind     kinds
-	env      *app.Env
+	env      *machine.Env
 	found    report.Drift   // of a check between boots
 	checked  *report.Status // the last run, which that check follows
-	host     *app.Host
-	where    *app.Where // of a run that plans; nil: it does not
-	node     *app.Node  // of the last plan; nil: there is none
-	isAgain  bool       // it adds to the report of an earlier process of this boot
-	needsRun bool       // only a run helps where a verdict keeps the gate shut
+	host     *machine.Host
+	where    *machine.Where // of a run that plans; nil: it does not
+	node     *machine.Node  // of the last plan; nil: there is none
+	isAgain  bool           // it adds to the report of an earlier process of this boot
+	needsRun bool           // only a run helps where a verdict keeps the gate shut
 	tries    conditionTries
 	// owesAnnotations: the Node did not get them, and may get them after the tries of the conditions.
 	owesAnnotations bool
@@ -121,7 +121,7 @@ func annotations() publication {
 
 func nextTry() publication {
 	return publication{"next try", (*nodeRun).handOver, ofRun | ofOvertaken | ofLook | ofNothing, "",
-		app.VerifyUnit + " patches the conditions of the Node, and was not started"}
+		machine.VerifyUnit + " patches the conditions of the Node, and was not started"}
 }
 
 // publish publishes the result. Annotations that a Node did not get because its kubelet was about to register it are
@@ -143,7 +143,7 @@ func (r *nodeRun) publishTries(ctx context.Context) {
 		r.before = s.Result()
 	}
 	for r.publishAll(ctx, publications()); r.tries.isOwn; r.publishAll(ctx, publications()) {
-		if h.Self != app.VerifyUnit && r.kind != ofTry {
+		if h.Self != machine.VerifyUnit && r.kind != ofTry {
 			r.env.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
 				"prelet verify shows the checks", (r.tries.end - h.Clock.Monotonic()).Round(time.Second)))
 		}
@@ -202,7 +202,7 @@ func (r *nodeRun) keepMachine(context.Context) error {
 }
 
 // machineOf returns the machine of a host. The host name of an image is not that of a machine.
-func machineOf(h *app.Host) machineid.Hashes {
+func machineOf(h *machine.Host) machineid.Hashes {
 	m := machineid.Of(h.Root)
 	if h.IsBelow() {
 		m.Host = ""
@@ -253,7 +253,7 @@ func (r *nodeRun) unlock(context.Context) error {
 func (r *nodeRun) printOnConsole(context.Context) error {
 	h := r.host
 	code := r.reported.Code
-	if h.Console == nil || h.Self == app.ApplyUnit || code == "" {
+	if h.Console == nil || h.Self == machine.ApplyUnit || code == "" {
 		return nil
 	}
 	summary := r.env.Redactor.String(r.reported.Summary)
@@ -261,11 +261,11 @@ func (r *nodeRun) printOnConsole(context.Context) error {
 		return nil
 	}
 
-	return h.Console(app.ErrPriority, describeFailure(h, code.Exit(), summary))
+	return h.Console(machine.ErrPriority, describeFailure(h, code.Exit(), summary))
 }
 
 // describeFailure returns the line for the console after a failed run.
-func describeFailure(h *app.Host, exit int, summary string) string {
+func describeFailure(h *machine.Host, exit int, summary string) string {
 	kubelet := "the kubelet may not start"
 	if gen, open, err := h.Gate().State(); err == nil && open {
 		kubelet = fmt.Sprintf("the kubelet starts on generation %d, which was in place", gen)
@@ -274,7 +274,7 @@ func describeFailure(h *app.Host, exit int, summary string) string {
 		}
 	}
 
-	return app.FitConsole(fmt.Sprintf("prelet failed (%d), %s: %s", exit, kubelet, summary))
+	return machine.FitConsole(fmt.Sprintf("prelet failed (%d), %s: %s", exit, kubelet, summary))
 }
 
 const (
@@ -323,13 +323,13 @@ func (r *nodeRun) describeForLogin() string {
 
 	switch {
 	case r.kind == ofLook && r.reported.Code != "":
-		return app.FitConsole("prelet: " + r.env.Redactor.String(r.reported.Summary))
+		return machine.FitConsole("prelet: " + r.env.Redactor.String(r.reported.Summary))
 	case s.State == report.Failed:
 		return describeFailure(h, s.Exit, message)
 	case h.Gate().IsShut():
-		return app.FitConsole("prelet: the kubelet may not start: " + h.Gate().Reason())
+		return machine.FitConsole("prelet: the kubelet may not start: " + h.Gate().Reason())
 	case s.State == report.Degraded:
-		return app.FitConsole("prelet: degraded: " + message)
+		return machine.FitConsole("prelet: degraded: " + message)
 	}
 
 	return ""

@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -40,11 +40,11 @@ func TestPublications(t *testing.T) {
 		r := &nodeRun{
 			kind: kind,
 			Run:  &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
-			env: &app.Env{
+			env: &machine.Env{
 				Say:      func(line string) { said = append(said, line) },
 				Redactor: value.NewRedactor(),
 			},
-			host: &app.Host{RunDir: dir, BootID: "b"},
+			host: &machine.Host{RunDir: dir, BootID: "b"},
 		}
 
 		all := publications()

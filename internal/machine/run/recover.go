@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func newRecovered(was *generation.Journal) Recovered {
 }
 
 // Recover finishes or undoes an interrupted commit below a root, or on this node if root is "".
-func Recover(ctx context.Context, e *app.Env, root string) (Recovered, error) {
+func Recover(ctx context.Context, e *machine.Env, root string) (Recovered, error) {
 	h, err := e.HostOf(root, true)
 	if err != nil {
 		return Recovered{}, err
@@ -80,7 +80,7 @@ func Recover(ctx context.Context, e *app.Env, root string) (Recovered, error) {
 }
 
 // recoverNewer describes a store with files of a newer prelet. Only the newer prelet can finish its change.
-func recoverNewer(e *app.Env, store *generation.Store, newer error) (Recovered, error) {
+func recoverNewer(e *machine.Env, store *generation.Store, newer error) (Recovered, error) {
 	if err := commit.CheckFinished(store); err != nil {
 		return Recovered{}, err
 	}
@@ -110,8 +110,8 @@ func describeRecovered(store *generation.Store, was *generation.Journal) (r Reco
 
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
 func finishInterrupted(
-	ctx context.Context, e *app.Env,
-	h *app.Host,
+	ctx context.Context, e *machine.Env,
+	h *machine.Host,
 	store *generation.Store,
 ) error {
 	r := begin(e, h, store, true)

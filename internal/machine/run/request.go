@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -34,28 +34,28 @@ func (e Ended) Error() string { return string(e.Code) }
 // delegate hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
 // unit. It returns nil when the command is to run in this process: inside prelet's own units, without systemd, and with
 // --config, because the unit cannot read a folder below /home or /tmp.
-func delegate(ctx context.Context, e *app.Env, h *app.Host, config, args []string) error {
+func delegate(ctx context.Context, e *machine.Env, h *machine.Host, config, args []string) error {
 	switch {
 	case e.Serve == nil || !h.Systemd:
 		return nil
-	case h.Self == app.ApplyUnit:
+	case h.Self == machine.ApplyUnit:
 		return serveAll(e, h)
 	case h.Self != "" || len(config) > 0:
 		return nil
 	}
-	u, err := h.Units.Look(ctx, app.ApplyUnit)
+	u, err := h.Units.Look(ctx, machine.ApplyUnit)
 	if err != nil {
 		return fault.Systemd.Errorf("%s", err)
 	}
 	if u.Load != "loaded" {
-		e.Say(app.ApplyUnit + " is not installed, so this works in this process: do not end it")
+		e.Say(machine.ApplyUnit + " is not installed, so this works in this process: do not end it")
 		return nil
 	}
 	return follow(ctx, e, h, args)
 }
 
 // follow offers a request, starts the unit and returns how it ended.
-func follow(ctx context.Context, e *app.Env, h *app.Host, args []string) error {
+func follow(ctx context.Context, e *machine.Env, h *machine.Host, args []string) error {
 	if err := h.CreateRunDir(); err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ func follow(ctx context.Context, e *app.Env, h *app.Host, args []string) error {
 	}
 	defer offer.Close()
 
-	interrupted := fault.Interrupted.Errorf("%s continues; `prelet status --wait` reports how it ends", app.ApplyUnit)
+	interrupted := fault.Interrupted.Errorf("%s continues; `prelet status --wait` reports how it ends", machine.ApplyUnit)
 	result := ""
 	// Systemd merges our start with a running one, which may have begun before the request was offered.
 	for range followRuns {
-		result, err = h.Units.Start(ctx, app.ApplyUnit, followTime)
+		result, err = h.Units.Start(ctx, machine.ApplyUnit, followTime)
 		if err != nil {
 			if ctx.Err() != nil {
 				return interrupted
@@ -92,19 +92,19 @@ func follow(ctx context.Context, e *app.Env, h *app.Host, args []string) error {
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
 			return fault.Interrupted.Errorf(
-				"%s was stopped; `prelet status --wait` reports how it ends", app.ApplyUnit)
+				"%s was stopped; `prelet status --wait` reports how it ends", machine.ApplyUnit)
 		}
 	}
 	return fault.Systemd.Errorf(
 		"%s ended without an answer (its job: %s); see journalctl -u %s",
-		app.ApplyUnit,
+		machine.ApplyUnit,
 		result,
-		app.ApplyUnit,
+		machine.ApplyUnit,
 	)
 }
 
 // serveAll serves all requests. It returns nil without one.
-func serveAll(e *app.Env, h *app.Host) error {
+func serveAll(e *machine.Env, h *machine.Host) error {
 	code, isServed := request.ServeAll(h.RunDir, e.Serve, e.Say)
 	if !isServed {
 		return nil
@@ -115,8 +115,8 @@ func serveAll(e *app.Env, h *app.Host) error {
 
 // waitToRetry waits before a run that systemd repeats by itself, longer each time. A run that a person asked for begins
 // at once, and a request that comes during the wait (asked) ends it.
-func waitToRetry(ctx context.Context, h *app.Host) (asked bool, err error) {
-	if h.Self != app.BootUnit && h.Self != app.ApplyUnit {
+func waitToRetry(ctx context.Context, h *machine.Host) (asked bool, err error) {
+	if h.Self != machine.BootUnit && h.Self != machine.ApplyUnit {
 		return false, nil
 	}
 	n := 1 // where systemd does not answer
@@ -133,7 +133,7 @@ func waitToRetry(ctx context.Context, h *app.Host) (asked bool, err error) {
 	if _, rest := commit.FindHolds(h.StateDir(), h.BootID, h.Clock.Monotonic()); rest > 0 {
 		wait = min(wait, rest)
 	}
-	_ = h.Notify.Extend(wait + 4*app.KeepAlive)
+	_ = h.Notify.Extend(wait + 4*machine.KeepAlive)
 	_ = h.Notify.Status(fmt.Sprintf("%s; waiting %s before try %d (systemctl restart %s: now)",
 		lastSummary(h), wait.Round(time.Second), n+1, h.Self))
 
@@ -141,7 +141,7 @@ func waitToRetry(ctx context.Context, h *app.Host) (asked bool, err error) {
 }
 
 // waitForRequest waits until a command has asked for a run, or until a time of the monotonic clock.
-func waitForRequest(ctx context.Context, h *app.Host, end time.Duration) (asked bool, err error) {
+func waitForRequest(ctx context.Context, h *machine.Host, end time.Duration) (asked bool, err error) {
 	for h.Clock.Monotonic() < end {
 		if len(request.List(h.RunDir)) > 0 {
 			return true, nil
@@ -155,7 +155,7 @@ func waitForRequest(ctx context.Context, h *app.Host, end time.Duration) (asked 
 }
 
 // lastSummary returns how the last run ended, in at most 120 characters.
-func lastSummary(h *app.Host) string {
+func lastSummary(h *machine.Host) string {
 	s, err := h.LoadReport()
 	if err != nil || s.Summary == "" {
 		return "the run before failed"

@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"cmp"
@@ -32,7 +32,7 @@ type RolledBack struct {
 }
 
 // Rollback goes back to an earlier generation, and holds the site's plans until a release.
-func Rollback(ctx context.Context, e *app.Env, o RollbackOptions) (RolledBack, error) {
+func Rollback(ctx context.Context, e *machine.Env, o RollbackOptions) (RolledBack, error) {
 	h, err := e.HostOf(o.Root, true)
 	if err != nil {
 		return RolledBack{}, err
@@ -75,7 +75,7 @@ func Rollback(ctx context.Context, e *app.Env, o RollbackOptions) (RolledBack, e
 	return rollbackNode(ctx, e, h, store, o)
 }
 
-func release(ctx context.Context, e *app.Env, h *app.Host, store *generation.Store) (RolledBack, error) {
+func release(ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store) (RolledBack, error) {
 	if err := activation.Newer(store); err != nil {
 		return RolledBack{}, err
 	}
@@ -98,7 +98,7 @@ func release(ctx context.Context, e *app.Env, h *app.Host, store *generation.Sto
 }
 
 func rollbackNode(
-	ctx context.Context, e *app.Env, h *app.Host, store *generation.Store, o RollbackOptions,
+	ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store, o RollbackOptions,
 ) (RolledBack, error) {
 	if err := cmp.Or(activation.Newer(store), store.ReadOnly()); err != nil {
 		return RolledBack{}, err

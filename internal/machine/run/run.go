@@ -1,6 +1,6 @@
-// Package booting changes a node: a run, its verdict, rollback and recovery, and what follows each (publish.go). It
+// Package run changes a node: a run, its verdict, rollback and recovery, and what follows each (publish.go). It
 // takes the lock before it writes. Only package commit decides.
-package booting
+package run
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 
 // RunOptions are the node and the site of a run. What Where names was checked.
 type RunOptions struct {
-	app.Where
+	machine.Where
 	Retry  bool // try a held plan again, and release a pinned generation
 	NoHold bool // start the kubelet although a hold of the site is true
 	// ThisMachine says that the generations and the identity on the disk are of this machine.
@@ -39,7 +39,7 @@ type Ran struct {
 
 // Run does all stages, writes the node's files and waits for the kubelet. Below a root it writes files and touches no
 // unit.
-func Run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
+func Run(ctx context.Context, e *machine.Env, o RunOptions) (Ran, error) {
 	r, err := run(ctx, e, o)
 	r.Complete = r.Plan != nil && r.Plan.Complete
 	if placed := commit.Diagnose(r.Plan, r.Err); placed != nil {
@@ -52,7 +52,7 @@ func Run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
 	return r, err
 }
 
-func run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
+func run(ctx context.Context, e *machine.Env, o RunOptions) (Ran, error) {
 	o.MustBeSigned = true
 
 	if o.Root == "" && (o.Hardware != "" || o.Objects != "") {
@@ -70,7 +70,7 @@ func run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
 		return runRoot(ctx, e, h, o)
 	}
 
-	stopLoading := h.ExtendTimeout(app.MaxLoading)
+	stopLoading := h.ExtendTimeout(machine.MaxLoading)
 	err = delegate(ctx, e, h, o.Config, o.Request)
 	stopLoading()
 	if err != nil {
@@ -82,12 +82,12 @@ func run(ctx context.Context, e *app.Env, o RunOptions) (Ran, error) {
 
 // waitToRun waits as long as failed runs of this boot require. It returns Ended if a waiting request was served instead
 // of the run.
-func waitToRun(ctx context.Context, e *app.Env, h *app.Host) error {
+func waitToRun(ctx context.Context, e *machine.Env, h *machine.Host) error {
 	if e.Serve == nil {
 		return nil
 	}
 	asked, err := waitToRetry(ctx, h)
-	if err != nil || !asked || h.Self != app.ApplyUnit {
+	if err != nil || !asked || h.Self != machine.ApplyUnit {
 		return err
 	}
 	return serveAll(e, h)
@@ -95,7 +95,7 @@ func waitToRun(ctx context.Context, e *app.Env, h *app.Host) error {
 
 // begin returns a run that can recover, verify and roll back, but not plan. With again, it adds to the report of an
 // earlier process of this boot.
-func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRun {
+func begin(e *machine.Env, h *machine.Host, store *generation.Store, again bool) *nodeRun {
 	rep := e.StartReport(h, again)
 	e.HideKept(store)
 	machine := h.Machine(store, rep)
@@ -130,8 +130,8 @@ func begin(e *app.Env, h *app.Host, store *generation.Store, again bool) *nodeRu
 
 // runNode is a run on this node, in this process: it locks the generations, lets package commit plan and apply, and
 // publishes how that ended.
-func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, error) {
-	stopLoading := sync.OnceFunc(h.ExtendTimeout(app.MaxLoading))
+func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions) (Ran, error) {
+	stopLoading := sync.OnceFunc(h.ExtendTimeout(machine.MaxLoading))
 	defer stopLoading()
 
 	if err := h.CreateRunDir(); err != nil {
@@ -187,7 +187,7 @@ func runNode(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 
 // acceptMachine keeps that the generations on the disk are of this machine, if a person says so. The publication
 // "machine" would be too late: the plan and activation leave out what another machine has made.
-func acceptMachine(e *app.Env, h *app.Host, store *generation.Store, o RunOptions) {
+func acceptMachine(e *machine.Env, h *machine.Host, store *generation.Store, o RunOptions) {
 	if o.ThisMachine {
 		e.SayError(commit.KeepMachine(store, machineOf(h), h.CertifiedNode, true))
 	}
@@ -195,7 +195,7 @@ func acceptMachine(e *app.Env, h *app.Host, store *generation.Store, o RunOption
 
 // reportUnopened reports a run that could not open the generations, and writes the reason at the gate if that is shut.
 // Where another prelet holds the lock, that one reports.
-func reportUnopened(ctx context.Context, e *app.Env, h *app.Host, err error) {
+func reportUnopened(ctx context.Context, e *machine.Env, h *machine.Host, err error) {
 	code := fault.CodeOf(err)
 	if code == fault.Locked {
 		return
@@ -214,7 +214,7 @@ func reportUnopened(ctx context.Context, e *app.Env, h *app.Host, err error) {
 }
 
 // runRoot writes below a root where no unit runs.
-func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, error) {
+func runRoot(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions) (Ran, error) {
 	store, err := h.LockNode(ctx)
 	if err != nil {
 		return Ran{}, err
@@ -236,7 +236,7 @@ func runRoot(ctx context.Context, e *app.Env, h *app.Host, o RunOptions) (Ran, e
 	defer r.close()
 
 	p := r.node.PlanUnless(ctx)
-	app.KeepCounter(o.StateDir(), p)
+	machine.KeepCounter(o.StateDir(), p)
 	r.Ended = commit.RunBelowRoot(r.node.ApplyOptions(p), o.Retry, o.Root)
 	if r.Err != nil && commit.Diagnose(p, r.Err) == nil {
 		return Ran{}, r.Err

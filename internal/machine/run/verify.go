@@ -1,4 +1,4 @@
-package booting
+package run
 
 import (
 	"context"
@@ -19,14 +19,14 @@ type Verified struct {
 
 // Verify judges the kubelet where a verdict is awaited, and goes back to the last good generation if it is unhealthy.
 // Where none is awaited, it makes the same checks and changes nothing.
-func Verify(ctx context.Context, e *app.Env) (Verified, error) {
+func Verify(ctx context.Context, e *machine.Env) (Verified, error) {
 	h := e.Host()
 	defer h.Units.Close()
 
 	return verifyNode(ctx, e, h)
 }
 
-func verifyNode(ctx context.Context, e *app.Env, h *app.Host) (Verified, error) {
+func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (Verified, error) {
 	v := &nodeRun{Run: &commit.Run{SiteUnit: h.KubeletUnit}, kind: ofNothing, env: e, host: h, isAgain: true}
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
@@ -77,7 +77,7 @@ func (r *nodeRun) verifyLocked(ctx context.Context) error {
 		return r.verifyNewer(ctx, newer)
 	}
 
-	if h.Self == app.VerifyUnit {
+	if h.Self == machine.VerifyUnit {
 		_, isOpen, _ := h.Gate().State() // a gate that cannot be read is not open
 		found := h.WhyNotStarted(ctx)
 		if found.Why != "" && (!h.HasBegun() || found.IsKilled && !isOpen) {
@@ -201,7 +201,7 @@ func (r *nodeRun) runIfCovered(ctx context.Context) (isCovered bool, err error) 
 // describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
 // or it was lost. It changes nothing. ok is false if there is something to judge, a commit is unfinished, a run of
 // this boot has shut the gate, or the store cannot be read.
-func describeWithoutGeneration(ctx context.Context, h *app.Host) (res commit.Ended, ok bool) {
+func describeWithoutGeneration(ctx context.Context, h *machine.Host) (res commit.Ended, ok bool) {
 	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
 		return res, false
@@ -251,7 +251,7 @@ func concludeChecks(res *commit.Ended) {
 
 // readLastRun returns how the last run of this boot ended; an empty value where it did not fail, or where there was
 // none.
-func readLastRun(h *app.Host) (last commit.Ending) {
+func readLastRun(h *machine.Host) (last commit.Ending) {
 	s, err := h.LoadReport()
 	if err != nil || s.BootID != h.BootID {
 		return commit.Ending{}
@@ -263,22 +263,22 @@ func readLastRun(h *app.Host) (last commit.Ending) {
 // requestRun requests a run in prelet-apply.service, without waiting for it, and describes that. It is called after
 // each exit of the kubelet, so it leaves a running one alone. After a failed run it requests one more for each
 // reason: that run may have failed before the reason existed, and its cause may be fixed.
-func requestRun(ctx context.Context, h *app.Host, why string) (asked string, err error) {
-	u, err := h.Units.Look(ctx, app.ApplyUnit)
+func requestRun(ctx context.Context, h *machine.Host, why string) (asked string, err error) {
+	u, err := h.Units.Look(ctx, machine.ApplyUnit)
 
 	switch {
 	case err != nil:
 	case u.Active != "inactive" && u.Active != "failed":
-		return app.ApplyUnit + " is about to run", nil
+		return machine.ApplyUnit + " is about to run", nil
 	case u.Active == "failed" && h.Gate().WasAsked(why):
-		return app.ApplyUnit + " was requested and failed: prelet run tries again", nil
+		return machine.ApplyUnit + " was requested and failed: prelet run tries again", nil
 	default:
 		if err = h.Gate().MarkAsked(why); err == nil {
-			_, err = h.Units.Start(ctx, app.ApplyUnit, 0)
+			_, err = h.Units.Start(ctx, machine.ApplyUnit, 0)
 		}
 	}
 
-	return app.ApplyUnit + " was requested", err
+	return machine.ApplyUnit + " was requested", err
 }
 
 // keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its

@@ -147,10 +147,10 @@ func (u KubeletUnit) readDropIn(file string) (*kubelet.Config, error) {
 
 // ListPlanned returns the texts of planned files by path, as for systemd.ReadPlannedUnit. A file with create_only that
 // exists stays as it is.
-func ListPlanned(root nodefile.Root, files []node.File) map[string][]byte {
+func ListPlanned(root nodefile.Root, files []desired.File) map[string][]byte {
 	planned := map[string][]byte{}
 	for _, f := range files {
-		if f.Kind != node.Regular {
+		if f.Kind != desired.Regular {
 			continue
 		}
 		if f.CreateOnly {

@@ -1,7 +1,7 @@
-// Package node contains the plan of a node: the contributions of stages, their merge, and the canonical form
+// Package desired contains the plan of a node: the contributions of stages, their merge, and the canonical form
 // whose hash identifies a plan. Stages return a Contribution each, and Merge lays them over the Base. The package
 // is pure: it reads and writes nothing.
-package node
+package desired
 
 import (
 	"cmp"
@@ -97,7 +97,7 @@ type Setting struct {
 
 // Pointer returns the setting's path as a JSON pointer.
 func (s Setting) Pointer() string {
-	return world.Pointer(s.Path...)
+	return tape.Pointer(s.Path...)
 }
 
 // FindRange returns the setting's range in the site, or fallback if it is not from the site.

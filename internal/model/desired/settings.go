@@ -1,4 +1,4 @@
-package node
+package desired
 
 import (
 	"maps"
@@ -72,7 +72,7 @@ func (f fieldSet) merge(s Setting, by int) (earlier Setting, conflicts bool) {
 	f.setBy[p] = by
 
 	for n := range s.Path {
-		object := world.Pointer(s.Path[:n]...)
+		object := tape.Pointer(s.Path[:n]...)
 		if first, ok := f.inside[object]; !ok || p < first {
 			f.inside[object] = p
 		}
@@ -84,12 +84,12 @@ func (f fieldSet) merge(s Setting, by int) (earlier Setting, conflicts bool) {
 // findOverlap returns a setting of the same field, of an object around it, or of a field inside it.
 func (f fieldSet) findOverlap(path []string) (Setting, bool) {
 	for n := 1; n <= len(path); n++ {
-		if s, ok := f.settings[world.Pointer(path[:n]...)]; ok {
+		if s, ok := f.settings[tape.Pointer(path[:n]...)]; ok {
 			return s, true
 		}
 	}
 
-	p, ok := f.inside[world.Pointer(path...)]
+	p, ok := f.inside[tape.Pointer(path...)]
 
 	return f.settings[p], ok
 }

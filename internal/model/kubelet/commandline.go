@@ -32,7 +32,7 @@ type Environment struct {
 }
 
 // NewEnvironment returns the variables with which a unit starts. Those whose value is not shown are open.
-func NewEnvironment(start world.StartAns) Environment {
+func NewEnvironment(start tape.StartAns) Environment {
 	e := Environment{place: cmp.Or(start.At, "the kubelet's unit"), isLiteral: start.Literal}
 	for _, name := range start.Sets {
 		e.Set(name, Word{From: e.place, Open: true})

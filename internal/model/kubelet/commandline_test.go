@@ -64,7 +64,7 @@ func TestFlagsOfWords(t *testing.T) {
 
 // TestExpand replaces variables as systemd does (src/basic/env-util.c, replace_env_argv).
 func TestExpand(t *testing.T) {
-	e := NewEnvironment(world.StartAns{At: "u"})
+	e := NewEnvironment(tape.StartAns{At: "u"})
 	e.Set("TWO", Word{Text: `--a "b c"`, From: "f"})
 	e.Set("START", Word{Open: true})
 	expand := func(word string) string {

@@ -448,7 +448,7 @@ func LookUp(doc map[string]any, pointer string) (any, bool) {
 		return nil, false
 	}
 
-	for _, token := range world.SplitPointer(pointer) {
+	for _, token := range tape.SplitPointer(pointer) {
 		var ok bool
 		if value, ok = Member(value, token); !ok {
 			return nil, false
@@ -482,7 +482,7 @@ func (c *Config) Set(path []string, value any) error {
 	}
 	plain, err := normalize(value, maxConfigDepth)
 	if err != nil {
-		return fmt.Errorf("kubelet configuration: %s: %w", world.Pointer(path...), err)
+		return fmt.Errorf("kubelet configuration: %s: %w", tape.Pointer(path...), err)
 	}
 
 	object := c.doc
@@ -500,7 +500,7 @@ func (c *Config) Set(path []string, value any) error {
 		default:
 			return fmt.Errorf(
 				"kubelet configuration: %s is %s, not an object, so %s cannot be set in it",
-				world.Pointer(path[:i+1]...),
+				tape.Pointer(path[:i+1]...),
 				describe(inner),
 				path[i+1],
 			)

@@ -70,8 +70,8 @@ func ResolvePaths(config, file map[string]any, dir string) map[string]any {
 	resolved := &Config{doc: clone(config).(map[string]any)}
 	for _, field := range pathFields {
 		names := strings.Split(field, ".")
-		value, _ := LookUp(config, world.Pointer(names...))
-		inFile, _ := LookUp(file, world.Pointer(names...))
+		value, _ := LookUp(config, tape.Pointer(names...))
+		inFile, _ := LookUp(file, tape.Pointer(names...))
 		name, ok := value.(string)
 		if ok && inFile == value && name != "" && !path.IsAbs(name) {
 			_ = resolved.Set(names, path.Join(dir, name)) // a text in existing objects

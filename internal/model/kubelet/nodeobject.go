@@ -131,7 +131,7 @@ func (changes LabelChanges) Patch(time.Time) (kind, path string, document any) {
 
 	operations := []operation{}
 	for _, c := range changes {
-		path := world.Pointer("metadata", "labels", c.Key)
+		path := tape.Pointer("metadata", "labels", c.Key)
 		if c.Remove {
 			operations = append(operations, operation{"test", path, &c.Value})
 			operations = append(operations, operation{Op: "remove", Path: path})

@@ -1,4 +1,4 @@
-package world
+package tape
 
 import (
 	"encoding/json"

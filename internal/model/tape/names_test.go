@@ -1,4 +1,4 @@
-package world
+package tape
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// TestKinds compares Kinds with the constants of world.go.
+// TestKinds compares Kinds with the constants of question.go.
 func TestKinds(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "world.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "question.go", nil, 0)
 	must(t, err)
 
 	var declared []Kind

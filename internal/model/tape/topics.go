@@ -1,4 +1,4 @@
-package world
+package tape
 
 import "net/netip"
 
@@ -226,7 +226,7 @@ type AcceptsAns struct {
 }
 
 // DryRunReq asks whether the kubelet's binary accepts the finished command line and configuration of a plan. They may
-// contain secrets, so the request has their digest, and the source gets them from the plan: see boot.RunInput.
+// contain secrets, so the request has their digest, and the source gets them from the plan: see evaluate.RunInput.
 type DryRunReq struct {
 	Kubelet string `json:"kubelet"` // its version; "" is unknown
 	Digest  string `json:"digest"`  // of the planned files, see boot

@@ -34,7 +34,7 @@ func IsContentError(c fault.Code) bool {
 
 // Server gives errors in a base from a ConfigMap the code of the server's data, and the place of the stage
 // that fetched it. It changes ds.
-func Server(s *lang.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
+func Server(s *lang.Site, base desired.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 	for n, d := range ds {
 		if d.Severity != hcl.DiagError || !IsContentError(origin.CodeOf(d)) {
 			continue
@@ -91,20 +91,20 @@ var variableAlone = lazy.Regexp(
 // PlaceAtValues moves messages about the value of a variable from its use to the place that gives the value, a vars
 // file or the default, and names the source of a value from outside of the site: it is what has to change, mostly in
 // another layer than the use.
-func PlaceAtValues(s *lang.Site, tape *world.Tape, ds hcl.Diagnostics) hcl.Diagnostics {
+func PlaceAtValues(s *lang.Site, answers *tape.Tape, ds hcl.Diagnostics) hcl.Diagnostics {
 	if len(ds) == 0 {
 		return ds
 	}
 
-	var entries []world.Entry
-	if tape != nil {
-		entries = tape.Entries()
+	var entries []tape.Entry
+	if answers != nil {
+		entries = answers.Entries()
 	}
 	given := map[string]string{}
 	for _, e := range entries {
-		var q world.VariableReq
-		var a world.VariableAns
-		isGiven := e.Kind == world.KindVariable && json.Unmarshal([]byte(e.Args), &q) == nil &&
+		var q tape.VariableReq
+		var a tape.VariableAns
+		isGiven := e.Kind == tape.KindVariable && json.Unmarshal([]byte(e.Args), &q) == nil &&
 			json.Unmarshal(e.Answer.Value, &a) == nil
 		if isGiven {
 			given[q.Name] = a.Source

@@ -18,12 +18,12 @@ import (
 func TestServer(t *testing.T) {
 	text := "cluster {\n  servers = [\"192.0.2.1:6443\"]\n  ca_file = \"/a\"\n}\n" +
 		"stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n}\n"
-	s, diags := lang.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}}, lang.LoadOptions{Stages: builtin.Stages()})
+	s, diags := lang.Parse([]tape.SiteFile{{Name: "site.hcl", Text: text}}, lang.LoadOptions{Stages: builtin.Stages()})
 	if diags.HasErrors() {
 		t.Fatalf("parsing the site: got %v, want no error", diags)
 	}
 	from := []origin.Origin{{Role: origin.Value, Ref: "stage.fetch-config.a.data"}}
-	base := node.Base{ConfigFrom: from, FlagsFrom: from}
+	base := desired.Base{ConfigFrom: from, FlagsFrom: from}
 	for code, want := range map[fault.Code]fault.Code{
 		fault.ConfigInvalid:  fault.ClusterUnusable,
 		fault.FlagsInvalid:   fault.ClusterUnusable,

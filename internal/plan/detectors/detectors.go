@@ -26,7 +26,7 @@ import (
 
 // Lock is the lock of a detector, which describes it without running it.
 type Lock struct {
-	answer   world.Answer          // to the question for the lock
+	answer   tape.Answer           // to the question for the lock
 	describe *contract.Description // nil: not known
 }
 
@@ -35,7 +35,7 @@ type Locks map[string]Lock
 
 // ReadLocks asks for the locks of the site's detectors; without a source there are none. It comes before all steps,
 // because the types of outputs depend on it.
-func ReadLocks(ctx context.Context, s *lang.Site, from world.Source) Locks {
+func ReadLocks(ctx context.Context, s *lang.Site, from tape.Source) Locks {
 	locks := Locks{}
 	for _, name := range s.DetectorNames() {
 		locks[name] = readLock(ctx, name, from)
@@ -44,18 +44,18 @@ func ReadLocks(ctx context.Context, s *lang.Site, from world.Source) Locks {
 	return locks
 }
 
-func readLock(ctx context.Context, name string, from world.Source) Lock {
+func readLock(ctx context.Context, name string, from tape.Source) Lock {
 	if from == nil {
 		return Lock{}
 	}
-	a, ans, err := world.Lock.Ask(ctx, from, world.LockReq{Name: name})
+	a, ans, err := tape.Lock.Ask(ctx, from, tape.LockReq{Name: name})
 	if err != nil {
 		return Lock{answer: ans}
 	}
 	d, err := stages.Description(a.LockEntry)
 	if err != nil {
 		why := fmt.Sprintf("The description of detector %q in %s cannot be used: %s", name, a.File, err)
-		return Lock{answer: world.Failure(fault.DetectorFailed, why, "")}
+		return Lock{answer: tape.Failure(fault.DetectorFailed, why, "")}
 	}
 
 	return Lock{answer: ans, describe: &d}
@@ -106,7 +106,7 @@ func (found *reporter) decode(name string, block *lang.Detector, l Lock, e *eval
 		d.Timeout = max(d.Timeout, time.Duration(d.Describe.TimeoutSeconds)*time.Second)
 	}
 	if a, ok := b.One("allow"); ok {
-		d.Allow = world.Grants{
+		d.Allow = tape.Grants{
 			Devices:      schema.AllowDevices.Of(a).V,
 			Read:         schema.AllowRead.Of(a).V,
 			Execute:      schema.AllowExecute.Of(a).V,

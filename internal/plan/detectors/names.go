@@ -17,7 +17,7 @@ import (
 
 // CheckNames warns of probably misspelt names: of detectors that are not installed, and of label domains that no
 // declared detector describes. from is what ReadLocks has asked.
-func (locks Locks) CheckNames(s *lang.Site, from world.Source) hcl.Diagnostics {
+func (locks Locks) CheckNames(s *lang.Site, from tape.Source) hcl.Diagnostics {
 	var found reporter
 	var installed, domains []string
 	if l, ok := from.(interface{ Installed() []string }); ok {

@@ -19,7 +19,7 @@ import (
 
 // ListDropIns returns the drop-ins in a folder of the image, as they are without prelet. A folder that the kubelet
 // could not list is one with a refusal. read reads one of them.
-func ListDropIns(dir string, list world.DropInsAns, read func(path string) (string, error)) (out []stages.DropIn) {
+func ListDropIns(dir string, list tape.DropInsAns, read func(path string) (string, error)) (out []stages.DropIn) {
 	if list.Unlisted != "" {
 		out = append(out, stages.DropIn{Path: dir, Refusal: errors.New(list.Unlisted)})
 	}
@@ -64,8 +64,8 @@ func parseDropIn(path, text string, err error) stages.DropIn {
 }
 
 // parsePlanned returns the drop-in that a planned file is.
-func parsePlanned(f node.File) stages.DropIn {
-	if f.Kind != node.Regular {
+func parsePlanned(f desired.File) stages.DropIn {
+	if f.Kind != desired.Regular {
 		return stages.DropIn{Path: f.Path}
 	}
 	c, err := ParsePlannedDropIn(f.Text.Template())
@@ -132,7 +132,7 @@ func CompareDropIns(a, b string) int {
 }
 
 // dropDeleted returns a configuration without the fields that settings delete.
-func dropDeleted(config map[string]any, settings []node.Setting) map[string]any {
+func dropDeleted(config map[string]any, settings []desired.Setting) map[string]any {
 	c := kubelet.NewConfig()
 	if c.Merge(config) != nil {
 		return config
@@ -157,7 +157,7 @@ func findLast(dropIns []stages.DropIn, pointer string) *stages.DropIn {
 	return nil
 }
 
-func hasValue(d stages.DropIn, s node.Setting) bool {
+func hasValue(d stages.DropIn, s desired.Setting) bool {
 	v, _ := kubelet.LookUp(d.Config, s.Pointer())
 
 	return !s.Delete && fmt.Sprint(v) == fmt.Sprint(s.Value)
@@ -165,7 +165,7 @@ func hasValue(d stages.DropIn, s node.Setting) bool {
 
 // checkReplaced warns of settings of the site that a later drop-in of the image replaces, and notes settings of
 // the image that the site's drop-in replaces: the kubelet does both silently.
-func checkReplaced(n node.Node, dropIns []stages.DropIn) hcl.Diagnostics {
+func checkReplaced(n desired.Node, dropIns []stages.DropIn) hcl.Diagnostics {
 	var found origin.Collector
 	own := slices.IndexFunc(dropIns, func(d stages.DropIn) bool {
 		return d.Path == n.DropIn
@@ -198,7 +198,7 @@ func checkReplaced(n node.Node, dropIns []stages.DropIn) hcl.Diagnostics {
 
 // checkTaintsStay refuses taints of the site that a later drop-in of the image removes. planned are those of the
 // node before the drop-ins are merged.
-func checkTaintsStay(n node.Node, planned []node.Taint, dropIns []stages.DropIn) hcl.Diagnostics {
+func checkTaintsStay(n desired.Node, planned []desired.Taint, dropIns []stages.DropIn) hcl.Diagnostics {
 	var found origin.Collector
 	d := findLast(dropIns, "/registerWithTaints")
 	if d == nil || d.Path == n.DropIn {
@@ -206,7 +206,7 @@ func checkTaintsStay(n node.Node, planned []node.Taint, dropIns []stages.DropIn)
 	}
 
 	for _, t := range planned {
-		isKept := slices.ContainsFunc(n.Taints, func(o node.Taint) bool {
+		isKept := slices.ContainsFunc(n.Taints, func(o desired.Taint) bool {
 			return o.String() == t.String()
 		})
 		if isKept || len(t.Origins) == 0 || t.Origins[0].Kind == origin.Base {

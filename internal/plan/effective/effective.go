@@ -14,7 +14,7 @@ import (
 
 // separate returns a node with the configuration of the kubelet's --config, and the drop-ins in a folder that the
 // kubelet merges over it, in their order: those of the image, and the planned one with the configuration own.
-func separate(in stages.Inputs, n node.Node, own map[string]any, folder string) (node.Node, []stages.DropIn) {
+func separate(in stages.Inputs, n desired.Node, own map[string]any, folder string) (desired.Node, []stages.DropIn) {
 	if folder == "" || in.DropIns == nil {
 		return n, nil
 	}
@@ -45,8 +45,8 @@ func separate(in stages.Inputs, n node.Node, own map[string]any, folder string) 
 }
 
 // makesFolder reports whether the plan makes a folder, or a file in it.
-func makesFolder(n node.Node, folder string) bool {
-	return n.DropIn != "" || slices.ContainsFunc(n.Files, func(f node.File) bool {
+func makesFolder(n desired.Node, folder string) bool {
+	return n.DropIn != "" || slices.ContainsFunc(n.Files, func(f desired.File) bool {
 		return f.Path == folder || strings.HasPrefix(f.Path, folder+"/")
 	})
 }
@@ -60,10 +60,10 @@ type Files struct {
 }
 
 // Merge merges the files of the configuration of a node's kubelet. It fails for values that JSON cannot express.
-func Merge(in stages.Inputs, n node.Node) (Files, error) { return merge(in, n, OwnConfig(n)) }
+func Merge(in stages.Inputs, n desired.Node) (Files, error) { return merge(in, n, OwnConfig(n)) }
 
 // merge is Merge with another configuration of the node's own drop-in.
-func merge(in stages.Inputs, n node.Node, own map[string]any) (files Files, err error) {
+func merge(in stages.Inputs, n desired.Node, own map[string]any) (files Files, err error) {
 	files.Folder = n.FindPath("config-dir")
 	base, dropIns := separate(in, n, own, files.Folder)
 	files.DropIns = dropIns
@@ -80,7 +80,7 @@ func merge(in stages.Inputs, n node.Node, own map[string]any) (files Files, err 
 
 // Compute returns the configuration that the kubelet works with. own is that of the node's own drop-in. It is empty if
 // the kubelet cannot read its files.
-func Compute(in stages.Inputs, n node.Node, own map[string]any) map[string]any {
+func Compute(in stages.Inputs, n desired.Node, own map[string]any) map[string]any {
 	n = applyInherited(n)
 	files, err := merge(in, n, own)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // configuration that this kubelet works with: drop-ins and flags included, whether a stage or the image set them.
 // It reports values that are not allowed. isWritten: the renderers have added to the node; before,
 // the configuration does not contain the taints of stages.
-func Finish(in stages.Inputs, n node.Node, isWritten bool) (_ node.Node, found hcl.Diagnostics) {
+func Finish(in stages.Inputs, n desired.Node, isWritten bool) (_ desired.Node, found hcl.Diagnostics) {
 	if in.Start != nil {
 		n.Aliases = in.Start.Aliases
 		n.UnitFiles = listUnitFiles(*in.Start)
@@ -42,7 +42,7 @@ func Finish(in stages.Inputs, n node.Node, isWritten bool) (_ node.Node, found h
 }
 
 // listUnitFiles returns the files that a unit names: its environment files, its program and their arguments.
-func listUnitFiles(start world.StartAns) []string {
+func listUnitFiles(start tape.StartAns) []string {
 	files := slices.Clone(start.Files)
 	for _, text := range slices.Concat(start.Words, slices.Collect(maps.Values(start.Vars))) {
 		for _, word := range strings.Fields(text) {
@@ -61,7 +61,7 @@ func listUnitFiles(start world.StartAns) []string {
 
 // replaceReserved gives a node the settings of its finished reservation, such as reservedMemory: a drop-in or a flag
 // may have changed the amounts in it.
-func replaceReserved(in stages.Inputs, n node.Node) node.Node {
+func replaceReserved(in stages.Inputs, n desired.Node) desired.Node {
 	if n.Reserved == nil || len(n.Reserved.Settings) == 0 {
 		return n
 	}
@@ -76,7 +76,7 @@ func replaceReserved(in stages.Inputs, n node.Node) node.Node {
 
 // OwnConfig returns the configuration of a node's own drop-in: its settings, and an empty list of the base that
 // the kubelet would lose (stages/write, setDropIn).
-func OwnConfig(n node.Node) map[string]any {
+func OwnConfig(n desired.Node) map[string]any {
 	c := kubelet.NewConfig()
 	for _, s := range n.Settings {
 		if !s.Delete {
@@ -92,7 +92,7 @@ func OwnConfig(n node.Node) map[string]any {
 }
 
 // finishTaints replaces the taints of a node by those of its configuration, unless the flag has the taints.
-func finishTaints(n node.Node, dropIns []stages.DropIn) (node.Node, hcl.Diagnostics) {
+func finishTaints(n desired.Node, dropIns []stages.DropIn) (desired.Node, hcl.Diagnostics) {
 	_, isSet := n.ConfigOrigins["/registerWithTaints"]
 	_, isEffective := n.Effective["registerWithTaints"]
 	if n.TaintFlag || !isSet && !isEffective {
@@ -106,7 +106,7 @@ func finishTaints(n node.Node, dropIns []stages.DropIn) (node.Node, hcl.Diagnost
 }
 
 // listTaints returns the taints of a node's configuration, with their origins.
-func listTaints(n node.Node, dropIns []stages.DropIn) (out []node.Taint) {
+func listTaints(n desired.Node, dropIns []stages.DropIn) (out []desired.Taint) {
 	list, err := kubelet.ConfigTaints(n.Effective)
 	if err != nil {
 		return n.Taints // the rules report it
@@ -127,8 +127,8 @@ func listTaints(n node.Node, dropIns []stages.DropIn) (out []node.Taint) {
 	}
 
 	for _, t := range list {
-		one := node.Taint{Taint: t, Origins: from}
-		isSame := func(o node.Taint) bool {
+		one := desired.Taint{Taint: t, Origins: from}
+		isSame := func(o desired.Taint) bool {
 			return o.String() == one.String()
 		}
 		if i := slices.IndexFunc(n.Taints, isSame); i >= 0 {
@@ -142,13 +142,13 @@ func listTaints(n node.Node, dropIns []stages.DropIn) (out []node.Taint) {
 
 // finishReserved computes the reserved resources of the node. If they are refused only because of flags that its
 // kubelet may not get, it is computed without them, and the errors are warnings.
-func finishReserved(n node.Node, merged stages.MergedConfig) (node.Node, hcl.Diagnostics) {
+func finishReserved(n desired.Node, merged stages.MergedConfig) (desired.Node, hcl.Diagnostics) {
 	if n.Reserved == nil {
 		return n, nil
 	}
 	reserved, diags := n.Reserved.Finish(n)
 
-	certain := slices.DeleteFunc(slices.Clone(n.Flags), func(f node.Flag) bool {
+	certain := slices.DeleteFunc(slices.Clone(n.Flags), func(f desired.Flag) bool {
 		return f.Assumed
 	})
 	if diags.HasErrors() && len(certain) < len(n.Flags) {

@@ -14,7 +14,7 @@ import (
 
 // warnOverridden warns of settings of the node that have no effect, because the kubelet's unit has another value
 // behind the flags file, and the last value counts. n has not inherited anything yet.
-func warnOverridden(n node.Node) (found hcl.Diagnostics) {
+func warnOverridden(n desired.Node) (found hcl.Diagnostics) {
 	for _, own := range n.Flags {
 		for _, late := range n.Inherited.Flags {
 			if late.Name == own.Name && isOverridden(own, late) {
@@ -51,12 +51,12 @@ func warnOverridden(n node.Node) (found hcl.Diagnostics) {
 
 const taintFlag = "register-with-taints"
 
-func isLateTaint(t node.Taint) bool {
+func isLateTaint(t desired.Taint) bool {
 	return t.Late
 }
 
 // isOverridden reports whether the kubelet uses only the value of an inherited flag.
-func isOverridden(own, late node.Flag) bool {
+func isOverridden(own, late desired.Flag) bool {
 	if !late.Late || own.Value == late.Value {
 		return false
 	}
@@ -74,7 +74,7 @@ func warnNoEffect(what, flag string, own, late []origin.Origin) *hcl.Diagnostic 
 
 // applyInherited adds to a node the settings that its kubelet gets before and after those of the flags file. The last
 // value of a flag counts; some flags accumulate.
-func applyInherited(n node.Node) node.Node {
+func applyInherited(n desired.Node) desired.Node {
 	in := n.Inherited
 	setsOwn := len(n.Flags) > 0 || len(n.Labels) > 0 || n.TaintFlag && len(n.Taints) > 0
 	if in.IfUnset != nil && !setsOwn {
@@ -83,7 +83,7 @@ func applyInherited(n node.Node) node.Node {
 	n.Flags = inheritFlags(n.Flags, in.Flags)
 	n.Labels = inheritLabels(n.Labels, in.Labels)
 	if slices.ContainsFunc(n.Taints, isLateTaint) {
-		n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t node.Taint) bool {
+		n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t desired.Taint) bool {
 			return !t.Late
 		})
 	}
@@ -91,11 +91,11 @@ func applyInherited(n node.Node) node.Node {
 	return n
 }
 
-func inheritFlags(own, inherited []node.Flag) []node.Flag {
+func inheritFlags(own, inherited []desired.Flag) []desired.Flag {
 	own = slices.Clone(own)
-	var out []node.Flag
+	var out []desired.Flag
 	for _, f := range inherited {
-		i := slices.IndexFunc(own, func(o node.Flag) bool {
+		i := slices.IndexFunc(own, func(o desired.Flag) bool {
 			return o.Name == f.Name
 		})
 		if i < 0 {
@@ -125,10 +125,10 @@ func inheritFlags(own, inherited []node.Flag) []node.Flag {
 	return append(out, own...)
 }
 
-func inheritLabels(own, inherited []node.Label) []node.Label {
+func inheritLabels(own, inherited []desired.Label) []desired.Label {
 	out := slices.Clone(own)
 	for _, l := range inherited {
-		i := slices.IndexFunc(out, func(o node.Label) bool {
+		i := slices.IndexFunc(out, func(o desired.Label) bool {
 			return o.Key == l.Key
 		})
 		switch {
@@ -138,7 +138,7 @@ func inheritLabels(own, inherited []node.Label) []node.Label {
 			out[i].Value = l.Value
 		}
 	}
-	slices.SortStableFunc(out, func(a, b node.Label) int {
+	slices.SortStableFunc(out, func(a, b desired.Label) int {
 		return strings.Compare(a.Key, b.Key)
 	})
 

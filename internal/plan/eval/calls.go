@@ -57,9 +57,9 @@ func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 			diags = append(diags, refuse(call.Args[i].Range(), fmt.Sprintf("%q is not an absolute path", text),
 				"%s reads a file of the node: write its path from / on. A file of the site is read by "+
 					"sitedata(NAME) or templatefile(NAME, VARS).", call.Name))
-		} else if node.IsHidden(text) {
+		} else if desired.IsHidden(text) {
 			diags = append(diags, origin.Warning(fault.FileUnusable, call.Args[i].Range(),
-				"prelet.service does not see "+text, "%s", node.WhyHidden(text)))
+				"prelet.service does not see "+text, "%s", desired.WhyHidden(text)))
 		}
 		return diags
 	}

@@ -1,4 +1,4 @@
-// Package eval gives a site's expressions their values, from the answers of a world.Source, or with everything
+// Package eval gives a site's expressions their values, from the answers of a tape.Source, or with everything
 // outside unknown when a site is checked. An Eval, and those made of it by With and WithNode, belong to one
 // goroutine; Fork makes one for another goroutine. The package must not read anything but through the Source, and
 // must not change the site.
@@ -28,7 +28,7 @@ import (
 // Eval is the scope of one run: variables and the stages' outputs so far.
 type Eval struct {
 	site   *lang.Site
-	source world.Source // nil in check mode, where files are unknown and credentials exist
+	source tape.Source // nil in check mode, where files are unknown and credentials exist
 	ctx    context.Context
 	redact func(string) string
 
@@ -62,7 +62,7 @@ type localValue struct {
 }
 
 // New starts a run over a site. A nil source is check mode: nothing outside is known.
-func New(ctx context.Context, s *lang.Site, source world.Source) *Eval {
+func New(ctx context.Context, s *lang.Site, source tape.Source) *Eval {
 	index := map[string]int{}
 	for n, i := range s.Stages {
 		index[i.Addr()] = n

@@ -57,7 +57,7 @@ func types() []stages.Stage {
 
 func parse(t *testing.T, src string) *lang.Site {
 	t.Helper()
-	s, diags := lang.Parse([]world.SiteFile{{Name: "a.hcl", Text: src}}, lang.LoadOptions{Stages: types()})
+	s, diags := lang.Parse([]tape.SiteFile{{Name: "a.hcl", Text: src}}, lang.LoadOptions{Stages: types()})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
@@ -194,8 +194,8 @@ func TestBounds(t *testing.T) {
 func TestGivenIsBounded(t *testing.T) {
 	s := parse(t, "variable \"v\" {\n  type = list(string)\n}\nstage \"free\" \"f\" {}\n")
 	for name, value := range map[string]string{"brackets": strings.Repeat("[", 1<<20), "signs": strings.Repeat("-", 250_000) + "1", "a function": `[file("/etc/shadow")]`, "a reference": `[var.v]`} {
-		src := world.SourceFunc(func(context.Context, world.Question) world.Answer {
-			return world.Variable.Answer(world.VariableAns{Text: value, Source: "cmdline"})
+		src := tape.SourceFunc(func(context.Context, tape.Question) tape.Answer {
+			return tape.Variable.Answer(tape.VariableAns{Text: value, Source: "cmdline"})
 		})
 		if d := eval.New(context.Background(), s, src).
 			Variables(); !d.HasErrors() || origin.CodeOf(d[0]) != fault.VariableInvalid ||

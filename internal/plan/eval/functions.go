@@ -104,8 +104,8 @@ func (e *Eval) readFile(file string) (cty.Value, error) {
 		return cty.UnknownVal(cty.String), nil
 	}
 
-	req := world.FileReq{Path: file}
-	a, ans, err := world.File.Ask(e.ctx, e.source, req)
+	req := tape.FileReq{Path: file}
+	a, ans, err := tape.File.Ask(e.ctx, e.source, req)
 	switch {
 	case ans.Code() == fault.Unread:
 		return cty.NilVal, &notRecorded{"file " + file}
@@ -135,8 +135,8 @@ func (e *Eval) fileExists(path string) (cty.Value, error) {
 		return cty.UnknownVal(cty.Bool), nil
 	}
 
-	req := world.FileReq{Path: path}
-	_, ans, _ := world.File.Ask(e.ctx, e.source, req)
+	req := tape.FileReq{Path: path}
+	_, ans, _ := tape.File.Ask(e.ctx, e.source, req)
 	switch ans.Code() {
 	case fault.Unread:
 		return cty.NilVal, &notRecorded{"file " + path}
@@ -155,8 +155,8 @@ func (e *Eval) readCredential(name string) (cty.Value, error) {
 		return value.Credential(name), nil
 	}
 
-	req := world.CredentialReq{Name: name}
-	_, ans, err := world.Credential.Ask(e.ctx, e.source, req)
+	req := tape.CredentialReq{Name: name}
+	_, ans, err := tape.Credential.Ask(e.ctx, e.source, req)
 	switch {
 	case ans.Code() == fault.Unread:
 		return cty.NilVal, &notRecorded{"credential " + name}
@@ -180,7 +180,7 @@ func (*notRecorded) IsUncaught() bool { return true }
 func (n *notRecorded) Error() string { return "this recording does not contain " + n.what }
 
 // fileError returns why a file cannot be read, with its name once.
-func fileError(path string, a world.Answer) error {
+func fileError(path string, a tape.Answer) error {
 	err := fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
 	if a.Code() == fault.NoAnswer {
 		return &noAnswer{err}

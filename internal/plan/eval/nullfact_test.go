@@ -121,7 +121,7 @@ locals {
   holds = stage.detect-hw.n.holds
 }
 `
-	site, diags := lang.Parse([]world.SiteFile{{Name: "a.hcl", Text: text}},
+	site, diags := lang.Parse([]tape.SiteFile{{Name: "a.hcl", Text: text}},
 		lang.LoadOptions{Stages: []stages.Stage{detect}})
 	if diags.HasErrors() {
 		t.Fatal(diags)

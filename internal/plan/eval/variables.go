@@ -49,8 +49,8 @@ func (e *Eval) Variables() hcl.Diagnostics {
 
 func (e *Eval) variable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 	if !e.Checking() {
-		request := world.VariableReq{Name: v.Name, Sensitive: v.Sensitive}
-		a, ans, err := world.Variable.Ask(e.ctx, e.source, request)
+		request := tape.VariableReq{Name: v.Name, Sensitive: v.Sensitive}
+		a, ans, err := tape.Variable.Ask(e.ctx, e.source, request)
 		switch {
 		case err == nil:
 			e.given[v.Name] = a.Source
@@ -122,7 +122,7 @@ func missingVariable(v *lang.Variable) *hcl.Diagnostic {
 
 // parseVariable converts a text from outside: that of a primitive type as it is, any other as an expression of
 // literals.
-func parseVariable(v *lang.Variable, a world.VariableAns) (cty.Value, hcl.Diagnostics) {
+func parseVariable(v *lang.Variable, a tape.VariableAns) (cty.Value, hcl.Diagnostics) {
 	if v.Sensitive { // the answer does not have its text
 		return sensitiveVariable(v), nil
 	}
@@ -231,8 +231,8 @@ func (e *Eval) validateSensitive(v *lang.Variable, n int) hcl.Diagnostics {
 	}
 
 	rule := v.Rules[n]
-	request := world.ValidationReq{Variable: v.Name, Rule: n}
-	a, ans, err := world.Validation.Ask(e.ctx, e.source, request)
+	request := tape.ValidationReq{Variable: v.Name, Rule: n}
+	a, ans, err := tape.Validation.Ask(e.ctx, e.source, request)
 	switch {
 	case ans.Code() == fault.Unread:
 		what := fmt.Sprintf("whether variable %q is valid", v.Name)

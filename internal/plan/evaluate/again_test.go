@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -19,35 +19,35 @@ import (
 )
 
 // withVersion answers with another version of the kubelet. The tables answer for its binary.
-func withVersion(source world.Source, version string) world.Source {
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+func withVersion(source tape.Source, version string) tape.Source {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		a := source.Ask(ctx, q)
 		switch q.Kind {
-		case world.KindAccepts:
-			return world.Failure(fault.Unread, "tables answer for the assumed kubelet", "")
-		case world.KindKubelet:
-			var k world.KubeletAns
+		case tape.KindAccepts:
+			return tape.Failure(fault.Unread, "tables answer for the assumed kubelet", "")
+		case tape.KindKubelet:
+			var k tape.KubeletAns
 			_ = json.Unmarshal(a.Value, &k)
 			version := "v" + version
 			k.Version = &version
-			return world.Kubelet.Answer(k)
+			return tape.Kubelet.Answer(k)
 		}
 		return a
 	})
 }
 
 // readRecorded returns the recordings of the repository.
-func readRecorded(t *testing.T) map[string]*world.Recording {
+func readRecorded(t *testing.T) map[string]*tape.Recording {
 	t.Helper()
 
-	all := map[string]*world.Recording{}
+	all := map[string]*tape.Recording{}
 	for _, pattern := range []string{recordings + "/v*/*.prelet", "../../../testdata/stability/*/*.prelet.gz"} {
 		names, _ := filepath.Glob(pattern)
 		for _, name := range names {
 			f, err := os.Open(name)
 			must(t, err)
 			defer f.Close()
-			if all[name], err = world.Decode(f); err != nil {
+			if all[name], err = tape.Decode(f); err != nil {
 				t.Fatalf("%s: got %v, want a recording", name, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -82,13 +82,13 @@ func TestGatherIsParallel(t *testing.T) {
 		}
 		close(all)
 	}()
-	src := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindObject {
+	src := tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
+		if q.Kind == tape.KindObject {
 			asked <- struct{}{}
 			select {
 			case <-all:
 			case <-ctx.Done():
-				return world.Failure(fault.ClusterUnreachable, "the others were not asked", "")
+				return tape.Failure(fault.ClusterUnreachable, "the others were not asked", "")
 			}
 		}
 		return answerAsUsual(q, nil)
@@ -104,8 +104,8 @@ func TestGatherIsParallel(t *testing.T) {
 func TestTwoStagesWaitForOneAnswer(t *testing.T) {
 	text := cluster + "stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\n" +
 		"stage \"fetch-config\" \"b\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\n"
-	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindObject {
+	src := tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
+		if q.Kind == tape.KindObject {
 			select {}
 		}
 		return answerAsUsual(q, nil)
@@ -124,11 +124,11 @@ func TestTwoStagesWaitForOneAnswer(t *testing.T) {
 // TestCancelled checks that a cancelled plan ends at once, and that each stage reports the cancellation.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	src := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindObject {
+	src := tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
+		if q.Kind == tape.KindObject {
 			cancel()
 			<-ctx.Done()
-			return world.Failure(fault.ClusterUnreachable, "cancelled", "")
+			return tape.Failure(fault.ClusterUnreachable, "cancelled", "")
 		}
 		return answerAsUsual(q, nil)
 	})
@@ -166,7 +166,7 @@ func TestCheckNamesSampleMachines(t *testing.T) {
 	s := mustParse(t, "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n"+
 		"  labels = { \"example.com/a\" = stage.detect-hw.node.gpus[0].model }\n}\n")
 	withGPU := *makeBareVM()
-	withGPU.Accelerators = []world.Accelerator{{Kind: "gpu", Model: new("H100")}}
+	withGPU.Accelerators = []tape.Accelerator{{Kind: "gpu", Model: new("H100")}}
 	machines := []SampleMachine{
 		{Name: "unknown"}, {Name: "one", Facts: makeBareVM()}, {Name: "two", Facts: makeBareVM()},
 		{Name: "three", Facts: &withGPU},
@@ -184,15 +184,15 @@ func TestCheckNamesSampleMachines(t *testing.T) {
 func TestSignalDuringGather(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		src := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-			if q.Kind == world.KindObject {
+		src := tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
+			if q.Kind == tape.KindObject {
 				if stopped {
 					cancel(errors.New("terminated signal received"))
 					<-ctx.Done()
 				}
-				return world.Failure(fault.ClusterUnreachable, "the deadline passed", "")
+				return tape.Failure(fault.ClusterUnreachable, "the deadline passed", "")
 			}
-			return world.Failure(fault.Absent, "none", "")
+			return tape.Failure(fault.Absent, "none", "")
 		})
 		p := Run(ctx, mustParse(t, writeFetches(2, "  on_failure = \"continue\"\n"+
 			"")+`stage "fetch-config" "needed" { config_map = "a/b" }`), RunInput{Source: src})

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 		}
 		p := Run(context.Background(), s, RunInput{Source: fakeWorld(t, a), Now: time.Now})
 		again, _ := parseCase(a)
-		rec := &world.Recording{Entries: p.Tape.Entries()}
+		rec := &tape.Recording{Entries: p.Tape.Entries()}
 		q := Run(context.Background(), again, RunInput{Source: rec.Source()})
 		got := showPlan(p) + showUnits(p)
 		if d := cmp.Diff(got, showPlan(q)+showUnits(q)); d != "" &&
@@ -67,7 +67,7 @@ func TestRun(t *testing.T) {
 }
 
 // checkArgv checks that a planned file of flags has the words that systemd reads from its text, in one variable.
-func checkArgv(t *testing.T, f node.File) {
+func checkArgv(t *testing.T, f desired.File) {
 	if len(f.Argv) == 0 {
 		return
 	}
@@ -120,10 +120,10 @@ func newCase(name, text string) *txtar.Archive {
 }
 
 func parseCase(a *txtar.Archive) (*lang.Site, hcl.Diagnostics) {
-	var files []world.SiteFile
+	var files []tape.SiteFile
 	for _, f := range a.Files {
 		if lang.IsSiteFile(f.Name) {
-			files = append(files, world.SiteFile{Name: f.Name, Text: string(f.Data)})
+			files = append(files, tape.SiteFile{Name: f.Name, Text: string(f.Data)})
 		}
 	}
 	return lang.Parse(files, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"})
@@ -198,7 +198,7 @@ const testKubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Kube
 // fakeWorld answers as a bare machine in a good cluster would, but for what the case's file "world" says:
 // lines "KIND PART-OF-THE-ARGUMENTS => ANSWER AS JSON", or "=> hang", "=> panic". The file "facts" holds facts, JSON,
 // laid over those of the bare machine.
-func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
+func fakeWorld(t testing.TB, a *txtar.Archive) tape.Source {
 	t.Helper()
 	type rule struct{ kind, part, answer string }
 	var rules []rule
@@ -221,7 +221,7 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 	}
 	maps.Copy(facts, over)
 	must(t, err)
-	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		for _, r := range rules {
 			if r.kind != string(q.Kind) || !strings.Contains(q.Args, r.part) {
 				continue
@@ -231,7 +231,7 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 				select {} // for ever, whatever ctx says
 			case "wait":
 				<-ctx.Done()
-				return world.Failure(fault.ClusterUnreachable, "no server answered", "")
+				return tape.Failure(fault.ClusterUnreachable, "no server answered", "")
 			case "panic":
 				panic("a broken adapter")
 			}
@@ -241,7 +241,7 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 				q.Args,
 				r.answer,
 			)
-			recording, err := world.Decode(strings.NewReader(text))
+			recording, err := tape.Decode(strings.NewReader(text))
 			if err != nil {
 				panic(r.answer + ": " + err.Error())
 			}
@@ -252,11 +252,11 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 }
 
 // usualSource answers as a good machine would, of which no facts are known.
-func usualSource() world.Source { return usualWith(nil) }
+func usualSource() tape.Source { return usualWith(nil) }
 
 // usualWith is usualSource with other answers to questions of some kinds.
-func usualWith(others map[world.Kind]world.Answer) world.Source {
-	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+func usualWith(others map[tape.Kind]tape.Answer) tape.Source {
+	return tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
 		if a, ok := others[q.Kind]; ok {
 			return a
 		}
@@ -264,41 +264,41 @@ func usualWith(others map[world.Kind]world.Answer) world.Source {
 	})
 }
 
-func answerAsUsual(q world.Question, facts any) world.Answer {
-	answer := func(v any) world.Answer {
+func answerAsUsual(q tape.Question, facts any) tape.Answer {
+	answer := func(v any) tape.Answer {
 		b, err := json.Marshal(v)
 		if err != nil {
 			panic(err)
 		}
-		return world.Answer{Value: b}
+		return tape.Answer{Value: b}
 	}
 	switch q.Kind {
-	case world.KindOwner:
-		return world.Owner.Answer(world.OwnerAns{})
-	case world.KindLock: // as in a recording that is older than locks
-		return world.Failure(fault.Unread, "", "")
-	case world.KindHardware:
+	case tape.KindOwner:
+		return tape.Owner.Answer(tape.OwnerAns{})
+	case tape.KindLock: // as in a recording that is older than locks
+		return tape.Failure(fault.Unread, "", "")
+	case tape.KindHardware:
 		return answer(facts)
-	case world.KindKubelet:
+	case tape.KindKubelet:
 		version := "v1.36.3"
-		return answer(world.KubeletAns{Version: &version})
-	case world.KindObject:
-		return answer(world.ObjectAns{ResourceVersion: "7", Data: map[string]string{"kubelet": testKubeletConfig}})
-	case world.KindTrust:
+		return answer(tape.KubeletAns{Version: &version})
+	case tape.KindObject:
+		return answer(tape.ObjectAns{ResourceVersion: "7", Data: map[string]string{"kubelet": testKubeletConfig}})
+	case tape.KindTrust:
 		return answer(
-			world.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n", Hash: "sha256:00",
+			tape.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n", Hash: "sha256:00",
 				Servers: []string{"https://192.0.2.1:6443"}, VerifiedBy: "ca_cert_hashes"},
 		)
-	case world.KindCredential:
-		return answer(world.CredentialAns{Source: "test"})
-	case world.KindOriginal, world.KindTarget:
-		return answer(world.TargetAns{})
-	case world.KindManaged:
-		return answer(world.ManagedAns{})
-	case world.KindDetector:
-		return world.Failure(fault.Absent, "not installed", "")
+	case tape.KindCredential:
+		return answer(tape.CredentialAns{Source: "test"})
+	case tape.KindOriginal, tape.KindTarget:
+		return answer(tape.TargetAns{})
+	case tape.KindManaged:
+		return answer(tape.ManagedAns{})
+	case tape.KindDetector:
+		return tape.Failure(fault.Absent, "not installed", "")
 	}
-	return world.Failure(fault.Absent, "it is not there", "")
+	return tape.Failure(fault.Absent, "it is not there", "")
 }
 
 // showUnits returns what follows the changes of a plan that notifies other units than the kubelet's.

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"strings"
@@ -28,37 +28,37 @@ func TestComplete(t *testing.T) {
 
 	type caseOf struct {
 		name, site string
-		unread     world.Kind // what the recording was never asked
-		replay     bool       // the plan without it is complete
+		unread     tape.Kind // what the recording was never asked
+		replay     bool      // the plan without it is complete
 	}
 	cases := []caseOf{
 		{"nothing is asked", write(""), "", true},
-		{"a fact that is used", detect + content(`stage.detect-hw.node.product.name`), world.KindHardware, false},
+		{"a fact that is used", detect + content(`stage.detect-hw.node.product.name`), tape.KindHardware, false},
 		// Whether the stage fails is a condition.
-		{"facts that nothing uses", detect + write(""), world.KindHardware, false},
-		{"a local that nothing uses", after(`locals { a = file("/etc/given") }`), world.KindFile, true},
-		{"the branch that is not taken", content(`true ? "a" : file("/etc/given")`), world.KindFile, true},
-		{"a variable that nothing uses", after(`variable "a" {}`), world.KindVariable, false},
-		{"a variable with a default that nothing uses", after(`variable "a" { default = "b" }`), world.KindVariable, false},
+		{"facts that nothing uses", detect + write(""), tape.KindHardware, false},
+		{"a local that nothing uses", after(`locals { a = file("/etc/given") }`), tape.KindFile, true},
+		{"the branch that is not taken", content(`true ? "a" : file("/etc/given")`), tape.KindFile, true},
+		{"a variable that nothing uses", after(`variable "a" {}`), tape.KindVariable, false},
+		{"a variable with a default that nothing uses", after(`variable "a" { default = "b" }`), tape.KindVariable, false},
 		{"an element that is not a variable", `variable "a" { default = "b" }` + "\n" + content(`[var.a, "b"][1]`),
-			world.KindVariable, false},
+			tape.KindVariable, false},
 		{"the rule of a variable", after(`variable "a" {
   sensitive = true
   validation {
     condition     = var.a != ""
     error_message = "no"
   }
-}`), world.KindValidation, false},
-		{"a file of CAs", patch(`authentication = { x509 = { clientCAFile = "/etc/a.crt" } }`), world.KindExists, true},
+}`), tape.KindValidation, false},
+		{"a file of CAs", patch(`authentication = { x509 = { clientCAFile = "/etc/a.crt" } }`), tape.KindExists, true},
 		{"a file of CAs that may be refused", patch(`authentication = { x509 = { clientCAFile = "/etc/a.crt" } }`),
-			world.KindServing, true},
-		{"a certificate", patch("tlsCertFile = \"/etc/a.crt\"\ntlsPrivateKeyFile = \"/etc/a.key\""), world.KindServing, true},
-		{"a path that is only warned of", patch(`resolvConf = "/etc/a"`), world.KindExists, true},
-		{"what a version of the tables accepts", flag(write(""), `{ v = "2" }`), world.KindAccepts, true},
-		{"a token that nothing needs", token + write(""), world.KindCredential, true},
+			tape.KindServing, true},
+		{"a certificate", patch("tlsCertFile = \"/etc/a.crt\"\ntlsPrivateKeyFile = \"/etc/a.key\""), tape.KindServing, true},
+		{"a path that is only warned of", patch(`resolvConf = "/etc/a"`), tape.KindExists, true},
+		{"what a version of the tables accepts", flag(write(""), `{ v = "2" }`), tape.KindAccepts, true},
+		{"a token that nothing needs", token + write(""), tape.KindCredential, true},
 		{"the token of a file", token + strings.Replace(write(""), "bootstrap_kubeconfig { when = false }", "", 1),
-			world.KindCredential, true},
-		{"the file on the disk", content(`"a"`), world.KindTarget, true},
+			tape.KindCredential, true},
+		{"the file on the disk", content(`"a"`), tape.KindTarget, true},
 	}
 	for name, site := range map[string]string{
 		"a label":       label(` labels = { "example.com/a" = file("/etc/given") } `),
@@ -105,7 +105,7 @@ func TestComplete(t *testing.T) {
 		"whether it works":               content(`"${can(file("/etc/given"))}"`),
 		"the first that works":           content(`try(file("/etc/given"), "b")`),
 	} {
-		cases = append(cases, caseOf{name, site, world.KindFile, false})
+		cases = append(cases, caseOf{name, site, tape.KindFile, false})
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,23 +113,23 @@ func TestComplete(t *testing.T) {
 			if p := m.makePlan(); p.Complete {
 				t.Errorf("a check: got a complete plan, want none: %s", showPlan(p))
 			}
-			src := usualWith(map[world.Kind]world.Answer{
-				world.KindFile:       world.File.Answer(world.FileAns{Text: "a"}),
-				world.KindExists:     world.Exists.Answer(world.ExistsAns{Exists: true}),
-				world.KindServing:    world.Serving.Answer(world.ServingAns{}),
-				world.KindVariable:   world.Variable.Answer(world.VariableAns{Source: "credential", Text: "a"}),
-				world.KindValidation: world.Validation.Answer(world.ValidationAns{OK: true}),
-				world.KindHardware:   {Value: []byte(`{"product": {"name": "a"}}`)},
+			src := usualWith(map[tape.Kind]tape.Answer{
+				tape.KindFile:       tape.File.Answer(tape.FileAns{Text: "a"}),
+				tape.KindExists:     tape.Exists.Answer(tape.ExistsAns{Exists: true}),
+				tape.KindServing:    tape.Serving.Answer(tape.ServingAns{}),
+				tape.KindVariable:   tape.Variable.Answer(tape.VariableAns{Source: "credential", Text: "a"}),
+				tape.KindValidation: tape.Validation.Answer(tape.ValidationAns{OK: true}),
+				tape.KindHardware:   {Value: []byte(`{"product": {"name": "a"}}`)},
 			})
 			p := Run(t.Context(), mustParse(t, c.site), RunInput{Source: src})
 			if !p.Complete {
 				t.Errorf("a boot: got %s\nwant a complete plan", showPlan(p))
 			}
-			whole := world.Recording{Entries: p.Tape.Entries()}
+			whole := tape.Recording{Entries: p.Tape.Entries()}
 			if p := Run(t.Context(), mustParse(t, c.site), RunInput{Source: whole.Source()}); !p.Complete {
 				t.Errorf("a replay: got %s\nwant a complete plan", showPlan(p))
 			}
-			part := world.Recording{}
+			part := tape.Recording{}
 			for _, e := range whole.Entries {
 				if e.Kind != c.unread {
 					part.Entries = append(part.Entries, e)

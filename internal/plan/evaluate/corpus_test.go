@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"bytes"
@@ -67,7 +67,7 @@ func TestCorpus(t *testing.T) {
 		t.Run(strings.TrimPrefix(n, recordings+"/"), func(t *testing.T) {
 			b, err := os.ReadFile(n)
 			must(t, err)
-			rec, err := world.Decode(bytes.NewReader(b))
+			rec, err := tape.Decode(bytes.NewReader(b))
 			must(t, err)
 			s, diags := lang.Parse(rec.Header.Site, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"})
 			if diags.HasErrors() {
@@ -117,7 +117,7 @@ func writeCorpus(t *testing.T) {
 		must(t, err)
 		s, _ := parseCase(a)
 		p := Run(context.Background(), s, RunInput{Source: fakeWorld(t, a)})
-		rec := world.Recording{Header: world.Header{Prelet: "0.1.0", Time: "2026-01-01T00:00:00Z", Site: s.Files},
+		rec := tape.Recording{Header: tape.Header{Prelet: "0.1.0", Time: "2026-01-01T00:00:00Z", Site: s.Files},
 			Entries: p.Tape.Entries()}
 		var b bytes.Buffer
 		must(t, rec.Encode(&b))

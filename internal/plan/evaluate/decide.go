@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func makeInputs(in stages.Inputs, i *lang.Instance, s *lang.Site) stages.Inputs 
 type decideInput struct {
 	checked  Checked
 	eval     *eval.Eval
-	tape     *world.Tape // answers with the content of managed files before prelet; nil in a check
+	tape     *tape.Tape // answers with the content of managed files before prelet; nil in a check
 	now      func() time.Time
 	failed   map[string]bool // gather stages that failed, by address
 	isBroken bool            // earlier steps of a check had errors: the base is not read then
@@ -52,8 +52,8 @@ type Decided struct {
 	basis    stages.Inputs      // of every stage, with the node block and the base
 	previous *identity.Previous // nil: none
 
-	contributions []node.Contribution   // in site order
-	maybe         [][]node.Contribution // in a check, by stage: its contributions if its condition is true
+	contributions []desired.Contribution   // in site order
+	maybe         [][]desired.Contribution // in a check, by stage: its contributions if its condition is true
 
 	// hadBaseErrors has the render stages whose configuration was read for the base, by address, and whether it had
 	// an error. Those errors have been reported.
@@ -134,9 +134,9 @@ func (in decideInput) runStages(out *Decided) (found Findings) {
 
 // decidedStage is the result of one decide stage.
 type decidedStage struct {
-	output      cty.Value           // with state
-	adds, maybe []node.Contribution // maybe: in a check, where its condition is unknown
-	isFatal     bool                // failed, and so do the stages that need it
+	output      cty.Value              // with state
+	adds, maybe []desired.Contribution // maybe: in a check, where its condition is unknown
+	isFatal     bool                   // failed, and so do the stages that need it
 	Findings
 }
 
@@ -229,11 +229,11 @@ func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 }
 
 // runCopy runs one copy of a decide stage, and returns its contribution and its output with state.
-func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (node.Contribution, cty.Value, hcl.Diagnostics) {
+func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (desired.Contribution, cty.Value, hcl.Diagnostics) {
 	failed := setState(value.Absent(in.checked.types[i.Addr()]), stateFailed)
 	cfg, diags := decodeStage(i, c.Scope)
 	if diags.HasErrors() && !in.eval.Checking() { // in a check, what was refused is unknown
-		return node.Contribution{}, failed, diags
+		return desired.Contribution{}, failed, diags
 	}
 
 	inputs := makeInputs(in.basis, i, in.checked.site)
@@ -243,7 +243,7 @@ func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (node.Contribution,
 		diags = append(diags, checkKnown(in.eval, i, o.Value)...)
 	}
 	if diags.HasErrors() {
-		return node.Contribution{}, failed, diags
+		return desired.Contribution{}, failed, diags
 	}
 	adds.Stage = i.Addr()
 
@@ -253,7 +253,7 @@ func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (node.Contribution,
 // readBase asks a renderer for the base, the node before decide stages. hadErrors: its configuration has an error.
 // With isBroken only the configuration is decoded.
 func (in decideInput) readBase(i *lang.Instance, b stages.Baser, isBroken bool) (
-	base node.Base, hadErrors bool, found Findings,
+	base desired.Base, hadErrors bool, found Findings,
 ) {
 	scope := in.eval.Scope(i.Addr()).Only(schema.Gather)
 	cfg, diags := decodeStage(i, scope)
@@ -275,12 +275,12 @@ func (in decideInput) readBase(i *lang.Instance, b stages.Baser, isBroken bool) 
 }
 
 // readOriginal returns a managed file as it was before prelet.
-func (in decideInput) readOriginal(path string) (world.TargetAns, error) {
+func (in decideInput) readOriginal(path string) (tape.TargetAns, error) {
 	if in.tape == nil {
-		return world.TargetAns{}, &fault.Fault{Code: fault.Unread, Why: "a check has no machine"}
+		return tape.TargetAns{}, &fault.Fault{Code: fault.Unread, Why: "a check has no machine"}
 	}
-	req := world.OriginalReq{Path: path}
-	a, _, err := world.Original.Ask(in.eval.AskContext(), in.tape, req)
+	req := tape.OriginalReq{Path: path}
+	a, _, err := tape.Original.Ask(in.eval.AskContext(), in.tape, req)
 
 	return a, err
 }
@@ -290,7 +290,7 @@ func (in decideInput) readDropIns(dir string) []stages.DropIn {
 	if in.tape == nil {
 		return nil
 	}
-	list, _, err := world.DropIns.Ask(in.eval.AskContext(), in.tape, world.DropInsReq{Dir: dir})
+	list, _, err := tape.DropIns.Ask(in.eval.AskContext(), in.tape, tape.DropInsReq{Dir: dir})
 	if err != nil {
 		return nil
 	}
@@ -320,7 +320,7 @@ func (in decideInput) readCreated(path string) (d stages.DropIn, exists bool) {
 
 // readFile returns the text of a file as it is now.
 func (in decideInput) readFile(path string) (string, error) {
-	f, _, err := world.File.Ask(in.eval.AskContext(), in.tape, world.FileReq{Path: path})
+	f, _, err := tape.File.Ask(in.eval.AskContext(), in.tape, tape.FileReq{Path: path})
 	if err == nil && f.Private != "" {
 		err = &fault.Fault{Code: fault.Denied, Why: f.Private}
 	}
@@ -335,21 +335,21 @@ func (in decideInput) describeOwner(name string) string {
 		return ""
 	}
 
-	req := world.NodeReq{Access: access, Name: name, Own: true}
-	a, _, _ := world.Node.Ask(in.eval.AskContext(), in.tape, req) // a failed answer describes none
+	req := tape.NodeReq{Access: access, Name: name, Own: true}
+	a, _, _ := tape.Node.Ask(in.eval.AskContext(), in.tape, req) // a failed answer describes none
 
 	return a.Taken
 }
 
 // readStart returns how the kubelet's unit starts it. It is nil where that is not known, such as below another root
 // or in a recording that is older than the question.
-func (in decideInput) readStart() *world.StartAns {
+func (in decideInput) readStart() *tape.StartAns {
 	if in.tape == nil {
 		return nil
 	}
 
-	req := world.UnitReq{Name: hostfiles.KubeletUnit(in.checked.site), Start: true}
-	a, _, _ := world.Unit.Ask(in.eval.AskContext(), in.tape, req) // a failed answer has no start
+	req := tape.UnitReq{Name: hostfiles.KubeletUnit(in.checked.site), Start: true}
+	a, _, _ := tape.Unit.Ask(in.eval.AskContext(), in.tape, req) // a failed answer has no start
 
 	return a.Start
 }

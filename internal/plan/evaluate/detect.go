@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // Detected is the result of detect-hw alone.
 type Detected struct {
-	Facts     *world.Facts    // nil: diagnostics or Failed have the reason
+	Facts     *tape.Facts     // nil: diagnostics or Failed have the reason
 	Raw       json.RawMessage // the same as JSON
 	Detectors map[string]any  // as sites see them, by name
 	Degraded  []fault.Reason
@@ -30,7 +30,7 @@ type Detected struct {
 
 // Detect runs only the site's stage detect-hw with its detectors; without such a stage it asks for facts.
 func Detect(
-	ctx context.Context, s *lang.Site, from world.Source,
+	ctx context.Context, s *lang.Site, from tape.Source,
 ) (out Detected, diags hcl.Diagnostics) {
 	if all := s.OfType(stages.DetectHW); len(all) > 0 {
 		out, diags = runDetect(ctx, s, all[0], from)
@@ -49,8 +49,8 @@ func Detect(
 }
 
 // askFacts returns the facts of a site without detect-hw.
-func askFacts(ctx context.Context, from world.Source) (out Detected) {
-	f, _, err := world.Hardware.Ask(ctx, from, world.HardwareReq{})
+func askFacts(ctx context.Context, from tape.Source) (out Detected) {
+	f, _, err := tape.Hardware.Ask(ctx, from, tape.HardwareReq{})
 	if err != nil {
 		return Detected{Failed: err}
 	}
@@ -69,7 +69,7 @@ func askFacts(ctx context.Context, from world.Source) (out Detected) {
 }
 
 // runDetect runs one detect-hw stage, for at most its own timeout or a minute, whichever is longer.
-func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.Source) (
+func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from tape.Source) (
 	out Detected, _ hcl.Diagnostics,
 ) {
 	p := prepareRun(ctx, s, from)
@@ -107,16 +107,16 @@ func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from world.S
 }
 
 // listUnknown returns the facts of detectors that are null, with their reasons.
-func listUnknown(t *world.Tape) (out []world.UnknownFact) {
+func listUnknown(t *tape.Tape) (out []tape.UnknownFact) {
 	for _, e := range t.Entries() {
-		request, err := world.Detector.Request(e.Question)
-		var a world.DetectorAns
-		if e.Kind != world.KindDetector || err != nil || json.Unmarshal(e.Answer.Value, &a) != nil {
+		request, err := tape.Detector.Request(e.Question)
+		var a tape.DetectorAns
+		if e.Kind != tape.KindDetector || err != nil || json.Unmarshal(e.Answer.Value, &a) != nil {
 			continue
 		}
 		for _, fact := range slices.Sorted(maps.Keys(a.Unknown)) {
 			name := "detectors." + request.Name + "." + fact
-			out = append(out, world.UnknownFact{Fact: name, Why: a.Unknown[fact]})
+			out = append(out, tape.UnknownFact{Fact: name, Why: a.Unknown[fact]})
 		}
 	}
 
@@ -125,7 +125,7 @@ func listUnknown(t *world.Tape) (out []world.UnknownFact) {
 
 // Detectors returns the site's detector blocks, evaluated, with their locks. No detector is run.
 func Detectors(
-	ctx context.Context, s *lang.Site, from world.Source,
+	ctx context.Context, s *lang.Site, from tape.Source,
 ) ([]stages.Detector, hcl.Diagnostics) {
 	p := prepareRun(ctx, s, from)
 
@@ -133,7 +133,7 @@ func Detectors(
 }
 
 // prepareRun runs the steps settings and prepare over a source.
-func prepareRun(ctx context.Context, s *lang.Site, from world.Source) *progress {
+func prepareRun(ctx context.Context, s *lang.Site, from tape.Source) *progress {
 	p := startRun(ctx, s, RunInput{Source: from}, limit.Default())
 	p.runAll(ctx, p.runSettings, p.runPrepare)
 

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -44,30 +44,30 @@ func readDetectorCases() (out detectorCases) {
 func describeGaudi() contract.Description { return readDetectorCases().Description }
 
 // detectorWorld is a bare machine with cards, and detectors that are locked and answer.
-func detectorWorld(t testing.TB, facts *world.Facts, answers map[string]world.Answer,
-	locks ...contract.Description) world.Source {
+func detectorWorld(t testing.TB, facts *tape.Facts, answers map[string]tape.Answer,
+	locks ...contract.Description) tape.Source {
 	t.Helper()
-	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+	return tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
 		switch q.Kind {
-		case world.KindLock:
-			r, _ := world.Lock.Request(q)
+		case tape.KindLock:
+			r, _ := tape.Lock.Request(q)
 			for _, d := range locks {
 				if d.Name == r.Name {
 					text, _ := json.Marshal(d)
-					return world.Lock.Answer(
-						world.LockAns{LockEntry: world.LockEntry{Name: d.Name, SHA256: strings.Repeat("0", 64),
+					return tape.Lock.Answer(
+						tape.LockAns{LockEntry: tape.LockEntry{Name: d.Name, SHA256: strings.Repeat("0", 64),
 							Describe: text}, File: "/usr/lib/prelet/detectors.lock.d/" + d.Name + ".json"},
 					)
 				}
 			}
-			return world.Failure(fault.Absent, "There is no program, and no lock", "")
-		case world.KindDetector:
-			r, err := world.Detector.Request(q)
+			return tape.Failure(fault.Absent, "There is no program, and no lock", "")
+		case tape.KindDetector:
+			r, err := tape.Detector.Request(q)
 			if a, ok := answers[r.Name]; ok && err == nil {
 				return a
 			}
 			t.Errorf("got the question %s, want none to an unknown detector", q)
-			return world.Failure(fault.FileUnusable, "must not be asked", "")
+			return tape.Failure(fault.FileUnusable, "must not be asked", "")
 		}
 		return answerAsUsual(q, facts)
 	})
@@ -136,8 +136,8 @@ func TestDetectorTimeout(t *testing.T) {
 // node: a note, with what to do, and only where there is a configuration.
 func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 	for _, tt := range readDetectorCases().Locks {
-		locks := world.SourceFunc(func(context.Context, world.Question) world.Answer {
-			return world.Failure(tt.Fail, "There is no lock of it that can be used", "")
+		locks := tape.SourceFunc(func(context.Context, tape.Question) tape.Answer {
+			return tape.Failure(tt.Fail, "There is no lock of it that can be used", "")
 		})
 		said := ""
 		for _, d := range Check(mustParse(t, "detector \"gaudi\" {\n  "+tt.Body+"\n}\n"+afterDetectors), SampleMachines(), CheckOptions{Locks: locks}) {
@@ -181,34 +181,34 @@ func TestDetectorFactsAreTyped(t *testing.T) {
 }
 
 // cards is a machine with two accelerators and a card of the network.
-func makeCards() *world.Facts {
+func makeCards() *tape.Facts {
 	f := makeBareVM()
 	name, driver, kind := "Gaudi?", "habanalabs", "npu"
 	for _, a := range []string{"0000:10:00.0", "0000:20:00.0"} {
-		f.PCI = append(f.PCI, world.PCIDevice{Address: a, Device: "1da3:1020", Class: "120000", Driver: &driver})
-		f.Accelerators = append(f.Accelerators, world.Accelerator{Kind: kind, Name: &name, Address: &a})
-		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "accelerators[" + a + "].memory_gib",
+		f.PCI = append(f.PCI, tape.PCIDevice{Address: a, Device: "1da3:1020", Class: "120000", Driver: &driver})
+		f.Accelerators = append(f.Accelerators, tape.Accelerator{Kind: kind, Name: &name, Address: &a})
+		f.Unknown = append(f.Unknown, tape.UnknownFact{Fact: "accelerators[" + a + "].memory_gib",
 			Why: "a detector asks that"})
 	}
-	f.PCI = append(f.PCI, world.PCIDevice{Address: "0000:30:00.0", Device: "1da3:2000", Class: "120000"})
+	f.PCI = append(f.PCI, tape.PCIDevice{Address: "0000:30:00.0", Device: "1da3:2000", Class: "120000"})
 	return f
 }
 
-func answerDetector(t testing.TB, devices ...contract.Device) world.Answer {
+func answerDetector(t testing.TB, devices ...contract.Device) tape.Answer {
 	t.Helper()
-	return world.Detector.Answer(world.DetectorAns{Version: "1", Devices: devices})
+	return tape.Detector.Answer(tape.DetectorAns{Version: "1", Devices: devices})
 }
 
 // What a recording that is passed on left out of a detector's answer is not null: the plan fails where it is needed.
 func TestDetectorIdentityIsWithheld(t *testing.T) {
-	said := world.Detector.Answer(world.DetectorAns{Version: "1",
+	said := tape.Detector.Answer(tape.DetectorAns{Version: "1",
 		Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}})
-	w := detectorWorld(t, makeCards(), map[string]world.Answer{"gaudi": said}, describeGaudi())
+	w := detectorWorld(t, makeCards(), map[string]tape.Answer{"gaudi": said}, describeGaudi())
 	for attribute, complete := range map[string]bool{"serial_number": false, "firmware": true} {
 		s := mustParse(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors+"stage \"label\" \"x\" {\n"+
 			"  labels = { \"example.com/x\" = stage.detect-hw.node.detectors.gaudi.attributes."+attribute+" }\n}\n")
 		p := Run(context.Background(), s, RunInput{Source: w})
-		rec := world.Recording{Entries: p.Tape.Entries()}
+		rec := tape.Recording{Entries: p.Tape.Entries()}
 		must(t, rec.Withhold())
 		q := Run(context.Background(), p.Site, RunInput{Source: rec.Source()})
 		if !p.Complete || q.Complete != complete || strings.Contains(showPlan(q), "canary") {
@@ -226,9 +226,9 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 func TestNewerRecordingIsNamed(t *testing.T) {
 	s := mustParse(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
 	p := Run(context.Background(), s, RunInput{Source: detectorWorld(t, makeCards(),
-		map[string]world.Answer{"gaudi": answerDetector(t)}, describeGaudi())})
-	rec := world.Recording{Entries: p.Tape.Entries()}
-	i := slices.IndexFunc(rec.Entries, func(e world.Entry) bool { return e.Kind == world.KindHardware })
+		map[string]tape.Answer{"gaudi": answerDetector(t)}, describeGaudi())})
+	rec := tape.Recording{Entries: p.Tape.Entries()}
+	i := slices.IndexFunc(rec.Entries, func(e tape.Entry) bool { return e.Kind == tape.KindHardware })
 	answer := &rec.Entries[i].Answer
 	answer.Value = append([]byte(`{"fans":[{"serial":null}],`), answer.Value[1:]...)
 
@@ -263,7 +263,7 @@ func TestDetectorMerge(t *testing.T) {
 		)
 	}
 	t.Run("adds", func(t *testing.T) {
-		w := detectorWorld(t, makeCards(), map[string]world.Answer{
+		w := detectorWorld(t, makeCards(), map[string]tape.Answer{
 			"gaudi": answerDetector(t, one, contract.Device{Address: "0000:30:00.0", Kind: &nic}),
 			"second": answerDetector(t, contract.Device{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes},
 				contract.Device{Address: "0000:99:00.0", Name: &other})}, describeGaudi(), second)
@@ -279,16 +279,16 @@ func TestDetectorMerge(t *testing.T) {
 			t.Errorf("evidence: got %q, want that of detector gaudi", e)
 		}
 		if slices.ContainsFunc(p.Facts.Unknown,
-			func(u world.UnknownFact) bool { return u.Fact == "accelerators[0000:10:00.0].memory_gib" }) {
+			func(u tape.UnknownFact) bool { return u.Fact == "accelerators[0000:10:00.0].memory_gib" }) {
 			t.Error("memory: got a reason for being unknown, want none: it is known")
 		}
-		if i := slices.IndexFunc(p.Facts.NICs, func(n world.NIC) bool {
+		if i := slices.IndexFunc(p.Facts.NICs, func(n tape.NIC) bool {
 			return n.Address != nil &&
 				*n.Address == "0000:30:00.0"
 		}); i < 0 {
 			t.Error("network cards: got none, want the device that a detector calls one")
 		}
-		rec := world.Recording{Entries: p.Tape.Entries()}
+		rec := tape.Recording{Entries: p.Tape.Entries()}
 		if q := Run(context.Background(), p.Site, RunInput{Source: rec.Source()}); q.Hash == "" || q.Hash != p.Hash ||
 			showPlan(q) != showPlan(p) {
 			t.Errorf("plan of the recording: got %s\nwant %s", showPlan(q), showPlan(p))
@@ -296,7 +296,7 @@ func TestDetectorMerge(t *testing.T) {
 	})
 	for required, exit := range map[bool]int{false: 0, true: 31} {
 		t.Run(fmt.Sprintf("disagree, required %t", required), func(t *testing.T) {
-			w := detectorWorld(t, makeCards(), map[string]world.Answer{
+			w := detectorWorld(t, makeCards(), map[string]tape.Answer{
 				"gaudi": answerDetector(t, one), "second": answerDetector(t,
 					contract.Device{Address: "0000:10:00.0", Name: &other})}, describeGaudi(), second)
 			p := Run(context.Background(), mustParse(t, site(required)), RunInput{Source: w})
@@ -315,7 +315,7 @@ func TestDetectorMerge(t *testing.T) {
 
 // namedLocks is a source of locks that knows their names.
 type namedLocks struct {
-	world.Source
+	tape.Source
 	names []string
 }
 
@@ -365,7 +365,7 @@ func TestUnknownDetectors(t *testing.T) {
 // TestWarningsAreBounded: as many and as long warnings as a detector may have are a page, and not a journal.
 func TestWarningsAreBounded(t *testing.T) {
 	d := contract.Description{Name: "chatty", Version: "1.0.0", Match: contract.Match{Always: true}}
-	long := world.DetectorAns{Version: "1.0.0"}
+	long := tape.DetectorAns{Version: "1.0.0"}
 	wrong := long
 	for i := range contract.MaxNotes {
 		long.Warnings = append(long.Warnings, fmt.Sprint(i)+strings.Repeat(" Error: nothing works", 200))
@@ -374,8 +374,8 @@ func TestWarningsAreBounded(t *testing.T) {
 			contract.Problem{Path: "x", Summary: strings.Repeat("no ", 1000), Detail: strings.Repeat("yes ", 1000)},
 		)
 	}
-	for name, ans := range map[string]world.DetectorAns{"warnings": long, "problems": wrong} {
-		from := detectorWorld(t, makeBareVM(), map[string]world.Answer{"chatty": world.Detector.Answer(ans)}, d)
+	for name, ans := range map[string]tape.DetectorAns{"warnings": long, "problems": wrong} {
+		from := detectorWorld(t, makeBareVM(), map[string]tape.Answer{"chatty": tape.Detector.Answer(ans)}, d)
 		_, diags := Detect(t.Context(), mustParse(t, "detector \"chatty\" {}\n"+afterDetectors), from)
 		text := showDiagnostics(diags)
 		if len(text) > 12000 || len(diags) == 0 {
@@ -424,14 +424,14 @@ func TestFabricWait(t *testing.T) {
 			`hardware-degraded 4:15 Timed out waiting for the NVLink fabric: Detector "nvidia" cannot report it: libnvidia-ml.so.1 does not exist.`},
 		"no such fact": {other, nil, "", `hardware-degraded 4:15 Nothing reports the fabric: No detector of this stage has the fact fabric_state`},
 	} {
-		ans := world.Detector.Answer(world.DetectorAns{Version: "1", Facts: tt.facts, Unknown: map[string]string{"facts.fabric_state": tt.unknown}})
+		ans := tape.Detector.Answer(tape.DetectorAns{Version: "1", Facts: tt.facts, Unknown: map[string]string{"facts.fabric_state": tt.unknown}})
 		site := fabricSite
 		if tt.facts == nil {
 			site = strings.Replace(site, "detectors.nvidia.facts.fabric_state", "detectors.nvidia.version", 1)
 		}
-		from := detectorWorld(t, makeBareVM(), map[string]world.Answer{"nvidia": ans}, tt.describe)
+		from := detectorWorld(t, makeBareVM(), map[string]tape.Answer{"nvidia": ans}, tt.describe)
 		found, diags := Detect(t.Context(), mustParse(t, site), from)
-		unknown := world.UnknownFact{Fact: "detectors.nvidia.facts.fabric_state", Why: tt.unknown}
+		unknown := tape.UnknownFact{Fact: "detectors.nvidia.facts.fabric_state", Why: tt.unknown}
 		if !slices.Contains(found.Facts.Unknown, unknown) {
 			t.Errorf("%s: got unknown facts %v, want %v among them", name, found.Facts.Unknown, unknown)
 		}

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"cmp"
@@ -22,8 +22,8 @@ import (
 
 // FileChange is one managed file: as it is, and as planned.
 type FileChange struct {
-	File   node.File
-	Old    world.TargetAns
+	File   desired.File
+	Old    tape.TargetAns
 	Action string // create | update | delete | restore | keep | none
 	Why    string // the reason of keep, delete and a change of mode or owner
 	Drift  string // how it was edited since the last generation
@@ -42,7 +42,7 @@ func (c FileChange) Changes() bool {
 }
 
 // Planned returns the file with the mode and the owner that an existing one will have, where the site sets none.
-func (c FileChange) Planned() node.File {
+func (c FileChange) Planned() desired.File {
 	f := c.File
 	before := findMetaBefore(c.Old)
 	f.Mode = cmp.Or(f.Mode, before.Mode)
@@ -60,7 +60,7 @@ func (c FileChange) Mode() uint32 {
 		return 0o600
 	case c.Old.Exists:
 		return c.Old.Mode
-	case c.File.Kind == node.Directory:
+	case c.File.Kind == desired.Directory:
 		return 0o755
 	}
 
@@ -98,7 +98,7 @@ type Changed struct {
 //
 // Inputs: the finished node, the previous identity, and what observe returned. Result: one change for each managed
 // file, and whether the kubelet must be restarted. Fails with a managed file that cannot be read.
-func diff(n node.Node, previous *identity.Previous, o Observed) (Changed, Findings) {
+func diff(n desired.Node, previous *identity.Previous, o Observed) (Changed, Findings) {
 	var out Changed
 	for _, s := range slices.Concat(o.files, o.removed) {
 		if s.failure == nil {
@@ -134,10 +134,10 @@ func reportDeclared(o Observed) (found Findings) {
 		case s.failure != nil:
 			failed := s.failure.Raise(codeOfUnread(s.failure), "Cannot read "+f.Path)
 			found.Report(stages.Diagnose(at, failed))
-		case a.Exists && a.Dir && f.Kind == node.Regular:
+		case a.Exists && a.Dir && f.Kind == desired.Regular:
 			found.Error(fault.CannotWrite, at, f.Path+" is a folder on this node",
 				"A file cannot replace it. Remove the folder, or choose another path.")
-		case a.Exists && !a.Dir && f.Kind == node.Directory:
+		case a.Exists && !a.Dir && f.Kind == desired.Directory:
 			found.Error(fault.CannotWrite, at, f.Path+" is not a folder on this node",
 				"A folder cannot replace it. Remove the file, or choose another path.")
 		default:
@@ -267,14 +267,14 @@ func warnAttributes(c FileChange) (found Findings) {
 }
 
 // formatOwner returns USER:GROUP of a file on the disk, by name if it has one.
-func formatOwner(a world.TargetAns) string {
+func formatOwner(a tape.TargetAns) string {
 	ids := fmt.Sprintf("%d:%d", a.UID, a.GID)
 
 	return cmp.Or(a.Owner, ids)
 }
 
 // compareTarget returns the change of one managed file.
-func compareTarget(f node.File, a world.TargetAns) FileChange {
+func compareTarget(f desired.File, a tape.TargetAns) FileChange {
 	c := FileChange{
 		File:   f,
 		Old:    a,
@@ -290,18 +290,18 @@ func compareTarget(f node.File, a world.TargetAns) FileChange {
 	keepsOwner := f.Owner != "" || before.UID == a.UID && before.GID == a.GID
 	isSameMeta := mode == a.Mode && isSameOwner(f.Owner, a) && keepsOwner
 	switch {
-	case f.Kind == node.Missing && !a.Exists:
+	case f.Kind == desired.Missing && !a.Exists:
 		c.Action = "none"
-	case f.Kind == node.Missing:
+	case f.Kind == desired.Missing:
 		c.Action = "delete"
 	case !a.Exists:
 		c.Action = "create"
 	case f.CreateOnly:
 		c.Action = "none"
 		c.Why = "it exists already"
-	case f.Kind == node.Directory && a.Dir && isSameMeta:
+	case f.Kind == desired.Directory && a.Dir && isSameMeta:
 		c.Action = "none"
-	case f.Kind == node.Regular && !a.Dir && isSameMeta && isSameContent(f, a):
+	case f.Kind == desired.Regular && !a.Dir && isSameMeta && isSameContent(f, a):
 		c.Action = "none"
 	case c.Why == "" && c.Drift == "": // the drift describes it otherwise
 		c.Why = describeMeta(f.Owner, mode, a)
@@ -311,7 +311,7 @@ func compareTarget(f node.File, a world.TargetAns) FileChange {
 }
 
 // describeMeta returns how mode and owner of a file change; "" if they do not.
-func describeMeta(owner string, mode uint32, a world.TargetAns) string {
+func describeMeta(owner string, mode uint32, a tape.TargetAns) string {
 	var out []string
 	if mode != a.Mode {
 		out = append(out, fmt.Sprintf("mode %04o becomes %04o", a.Mode, mode))
@@ -324,7 +324,7 @@ func describeMeta(owner string, mode uint32, a world.TargetAns) string {
 }
 
 // isSameContent compares hashes. If the text has secrets or the file is private, the node has compared them.
-func isSameContent(f node.File, a world.TargetAns) bool {
+func isSameContent(f desired.File, a tape.TargetAns) bool {
 	if len(f.Text.Secrets()) > 0 || a.Private {
 		return a.Same
 	}
@@ -335,7 +335,7 @@ func isSameContent(f node.File, a world.TargetAns) bool {
 
 // isSameOwner compares a planned owner, USER:GROUP of names or numbers, with the owner on the disk. "" keeps any
 // owner.
-func isSameOwner(owner string, a world.TargetAns) bool {
+func isSameOwner(owner string, a tape.TargetAns) bool {
 	if owner == "" {
 		return true
 	}
@@ -353,7 +353,7 @@ func isSameID(planned string, id int, name string) bool {
 // notify returns the kubelet's restart, and the units in the order in which they are acted on: systemd's first. It
 // completes each change with the units that its file notifies.
 func notify(
-	n node.Node,
+	n desired.Node,
 	previous *identity.Previous,
 	changes []FileChange,
 ) (Restart, []hostfiles.UnitChange) {

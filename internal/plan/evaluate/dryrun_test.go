@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 // what a dry run covers, and no others.
 func TestDryRunVerdict(t *testing.T) {
 	const program = "/usr/bin/kubelet"
-	accepted := world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: program})
-	refused := func(words string) world.Answer {
-		return world.DryRun.Answer(world.DryRunAns{Refusal: words, Program: program})
+	accepted := tape.DryRun.Answer(tape.DryRunAns{Accepted: true, Program: program})
+	refused := func(words string) tape.Answer {
+		return tape.DryRun.Answer(tape.DryRunAns{Refusal: words, Program: program})
 	}
 	type found struct {
 		severity string // error, warning or note
@@ -31,13 +31,13 @@ func TestDryRunVerdict(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		patch    string
-		answer   world.Answer
+		answer   tape.Answer
 		want     []found // all errors and warnings, and notes of the code kubelet-config
 		degraded bool
 	}{
 		"nothing to say": {patch: "{ maxPods = 20 }", answer: accepted},
 		"not asked": {
-			patch: "{ maxPods = -1 }", answer: world.Failure(fault.Unread, "", ""),
+			patch: "{ maxPods = -1 }", answer: tape.Failure(fault.Unread, "", ""),
 			want: []found{{"error", 6, "maxPods"}},
 		},
 		"accepts what a rule refuses": {
@@ -78,11 +78,11 @@ func TestDryRunVerdict(t *testing.T) {
 		},
 		"cannot run": {
 			patch:  "{ maxPods = 20 }",
-			answer: world.DryRun.Answer(world.DryRunAns{Broken: "signal: segmentation fault", Program: program}),
+			answer: tape.DryRun.Answer(tape.DryRunAns{Broken: "signal: segmentation fault", Program: program}),
 			want:   []found{{"error", 0, "The kubelet cannot run|" + program + ": signal: segmentation fault. Install"}},
 		},
 		"no answer": {
-			patch: "{ maxPods = -1 }", answer: world.Failure(fault.KubeletMachine, program+": no answer within 10s", ""),
+			patch: "{ maxPods = -1 }", answer: tape.Failure(fault.KubeletMachine, program+": no answer within 10s", ""),
 			want:     []found{{"warning", 0, "was not asked about the plan|no answer within 10s"}, {"error", 6, "maxPods"}},
 			degraded: true,
 		},
@@ -91,9 +91,9 @@ func TestDryRunVerdict(t *testing.T) {
 			version := "v1.37.1"
 			var handed []judge.FinishedKubelet
 			p := Run(t.Context(), mustParse(t, rulesSite(c.patch, "")), RunInput{
-				Source: usualWith(map[world.Kind]world.Answer{
-					world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
-					world.KindDryRun:  c.answer,
+				Source: usualWith(map[tape.Kind]tape.Answer{
+					tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
+					tape.KindDryRun:  c.answer,
 				}),
 				Finished: func(k judge.FinishedKubelet) { handed = append(handed, k) },
 			})
@@ -143,19 +143,19 @@ func TestDryRunVerdict(t *testing.T) {
 
 // TestDryRunDigest: the question changes with the planned files and the kubelet, and with nothing else.
 func TestDryRunDigest(t *testing.T) {
-	ask := func(patch, version string) world.DryRunReq {
+	ask := func(patch, version string) tape.DryRunReq {
 		p := Run(t.Context(), mustParse(t, rulesSite(patch, "")), RunInput{
-			Source: usualWith(map[world.Kind]world.Answer{
-				world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
-				world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
+			Source: usualWith(map[tape.Kind]tape.Answer{
+				tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
+				tape.KindDryRun:  tape.DryRun.Answer(tape.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
 			}),
 			Finished: func(judge.FinishedKubelet) {},
 		})
-		i := slices.IndexFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Kind == world.KindDryRun })
+		i := slices.IndexFunc(p.Tape.Entries(), func(e tape.Entry) bool { return e.Kind == tape.KindDryRun })
 		if i < 0 {
 			t.Fatalf("%s: got no question to the binary, want one; %v", patch, p.Diagnostics)
 		}
-		req, err := world.DryRun.Request(p.Tape.Entries()[i].Question)
+		req, err := tape.DryRun.Request(p.Tape.Entries()[i].Question)
 		if err != nil || req.Digest == "" {
 			t.Fatalf("%s: got the question %v, %v; want one with a digest", patch, req, err)
 		}
@@ -178,15 +178,15 @@ func TestDryRunDigest(t *testing.T) {
 // TestDryRunOfOtherVersion: the question has the version, so that the binary in place says nothing about another one.
 func TestDryRunOfOtherVersion(t *testing.T) {
 	version := "v1.33.13"
-	node := usualWith(map[world.Kind]world.Answer{
-		world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
-		world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
+	node := usualWith(map[tape.Kind]tape.Answer{
+		tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
+		tape.KindDryRun:  tape.DryRun.Answer(tape.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
 	})
 	p := Run(t.Context(), mustParse(t, rulesSite("{ featureGates = { DevicePluginCDIDevices = true } }", "")), RunInput{
-		Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
-			req, err := world.DryRun.Request(q)
-			if q.Kind == world.KindDryRun && (err != nil || req.Kubelet != version) {
-				return world.Failure(fault.Unread, "", "")
+		Source: tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
+			req, err := tape.DryRun.Request(q)
+			if q.Kind == tape.KindDryRun && (err != nil || req.Kubelet != version) {
+				return tape.Failure(fault.Unread, "", "")
 			}
 
 			return node.Ask(ctx, q)

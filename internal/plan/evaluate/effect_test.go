@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"testing"
@@ -27,8 +27,8 @@ func TestTakesEffect(t *testing.T) {
 		{"x.node-restriction.kubernetes.io/a", true, true, "registration"},
 		{"accelerator", false, true, "registration"},
 	} {
-		p := &Plan{Kubelet: world.KubeletAns{Joined: c.joined},
-			Node: node.Node{Activation: &node.Activation{ReconcileLabels: c.reconcile}}}
+		p := &Plan{Kubelet: tape.KubeletAns{Joined: c.joined},
+			Node: desired.Node{Activation: &desired.Activation{ReconcileLabels: c.reconcile}}}
 		if got := p.TakesEffect(c.key); got != c.want {
 			t.Errorf("%s, joined %t, reconcile %t: %q, not %q", c.key, c.joined, c.reconcile, got, c.want)
 		}

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -17,11 +17,11 @@ func TestFindingsInSiteOrder(t *testing.T) {
 	want := ""
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		answered := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
-		src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-			if q.Kind != world.KindObject {
+		src := tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
+			if q.Kind != tape.KindObject {
 				return answerAsUsual(q, nil)
 			}
-			r, _ := world.Object.Request(q)
+			r, _ := tape.Object.Request(q)
 			var mine int
 			if _, err := fmt.Sscanf(r.Name, "c%d", &mine); err != nil {
 				panic(err)
@@ -30,7 +30,7 @@ func TestFindingsInSiteOrder(t *testing.T) {
 				<-answered[order[at-1]]
 			}
 			defer close(answered[mine])
-			return world.Failure(fault.ClusterUnreachable, r.Name+" does not answer", "")
+			return tape.Failure(fault.ClusterUnreachable, r.Name+" does not answer", "")
 		})
 		p := Run(t.Context(), mustParse(t, writeFetches(3, optional)), RunInput{Source: src})
 

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"encoding/json"
@@ -219,7 +219,7 @@ stage "write" "kubelet" {
 }
 `
 	text := func(name, fields string) string { return original(name, testKubeletConfig+fields) }
-	run := func(answers ...string) node.Reserved {
+	run := func(answers ...string) desired.Reserved {
 		p := planSite(t, site, strings.Join(answers, ""))
 		if p.Node.Reserved == nil || !p.Complete {
 			t.Fatalf("got %v, want a complete plan", p.Diagnostics)

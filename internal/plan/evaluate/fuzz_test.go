@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func FuzzSite(f *testing.F) {
 		}
 		all := Check(s, SampleMachines(), CheckOptions{})
 		p := Run(context.Background(), s, RunInput{Source: usualSource()})
-		nothing := world.Recording{}
+		nothing := tape.Recording{}
 		q := Run(context.Background(), s, RunInput{Source: nothing.Source()})
 		for _, d := range append(append(all, p.Diagnostics...), q.Diagnostics...) {
 			if origin.CodeOf(d) == fault.Internal {

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -48,7 +48,7 @@ type gatherer struct {
 	checked Checked
 	eval    *eval.Eval // each stage evaluates in a fork of it
 	env     stages.Env
-	tape    *world.Tape
+	tape    *tape.Tape
 }
 
 // gather runs the gather stages in parallel. Each has a goroutine that waits for the stages it needs and evaluates
@@ -62,7 +62,7 @@ func gather(
 	ctx context.Context,
 	c Checked,
 	p Prepared,
-	tape *world.Tape,
+	answers *tape.Tape,
 	env runtimeEnv,
 	only map[string]bool,
 ) (Gathered, Findings) {
@@ -73,7 +73,7 @@ func gather(
 		checked:    c,
 		eval:       p.eval,
 		env:        p.env,
-		tape:       tape,
+		tape:       answers,
 	}
 
 	tasks := map[string]*gatherTask{}
@@ -331,7 +331,7 @@ func (g gatherer) callGatherer(
 		}
 	}()
 	stage := i.Stage.(stages.Gatherer)
-	ctx = world.WithStage(ctx, i.Addr())
+	ctx = tape.WithStage(ctx, i.Addr())
 	r.out, r.diags = stage.Gather(ctx, cfg, g.env, g.tape)
 	if g.eval.IsPartial() && origin.Code(r.diags) == fault.Unread {
 		r.out = stages.Output{Value: value.UnknownOutput(g.checked.types[i.Addr()])}
@@ -418,43 +418,43 @@ func softenFailure(i *lang.Instance, ds hcl.Diagnostics) hcl.Diagnostics {
 
 // Kubelet is the installed kubelet.
 type Kubelet struct {
-	world.KubeletAns
-	accepts *world.AcceptsAns // nil: the binary was not asked, or did not answer
+	tape.KubeletAns
+	accepts *tape.AcceptsAns // nil: the binary was not asked, or did not answer
 }
 
 // askKubelet asks about the installed kubelet in the background, and returns a function that waits for the answers.
 // They are needed after the gather step, and they may take as long as a start of the kubelet's binary.
-func askKubelet(ctx context.Context, tape *world.Tape) (wait func() (Kubelet, Findings)) {
-	if tape == nil {
+func askKubelet(ctx context.Context, answers *tape.Tape) (wait func() (Kubelet, Findings)) {
+	if answers == nil {
 		return func() (Kubelet, Findings) {
 			return Kubelet{}, Findings{}
 		}
 	}
 
 	var asked sync.WaitGroup
-	for _, q := range []world.Question{
-		world.Kubelet.Question(world.KubeletReq{}),
-		world.Accepts.Question(world.AcceptsReq{}),
+	for _, q := range []tape.Question{
+		tape.Kubelet.Question(tape.KubeletReq{}),
+		tape.Accepts.Question(tape.AcceptsReq{}),
 	} {
 		asked.Go(func() {
 			defer func() {
 				_ = recover()
 			}() // the tape repeats the panic to the next caller
-			tape.Ask(ctx, q)
+			answers.Ask(ctx, q)
 		})
 	}
 
 	return func() (Kubelet, Findings) {
 		asked.Wait()
 		// The answers are on the tape, even if the deadline has passed in the meantime.
-		return readKubelet(context.WithoutCancel(ctx), tape)
+		return readKubelet(context.WithoutCancel(ctx), answers)
 	}
 }
 
 // readKubelet takes the answers from the tape. If the kubelet's state could not be read, the boot is degraded.
-func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
+func readKubelet(ctx context.Context, answers *tape.Tape) (Kubelet, Findings) {
 	var found Findings
-	k, ans, err := world.Kubelet.Ask(ctx, tape, world.KubeletReq{})
+	k, ans, err := tape.Kubelet.Ask(ctx, answers, tape.KubeletReq{})
 	switch {
 	case ans.Code() == fault.Unread:
 		found.Report(origin.NotRead(hcl.Range{}, "the kubelet's version"))
@@ -485,7 +485,7 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	}
 
 	out := Kubelet{KubeletAns: k}
-	a, _, err := world.Accepts.Ask(ctx, tape, world.AcceptsReq{})
+	a, _, err := tape.Accepts.Ask(ctx, answers, tape.AcceptsReq{})
 	if err == nil { // else the tables answer for its version
 		out.accepts = &a
 	}

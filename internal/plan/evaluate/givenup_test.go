@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -29,16 +29,16 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 	} {
 		t.Run(step, func(t *testing.T) {
 			goOn, asked := make(chan struct{}), make(chan struct{})
-			src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+			src := tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
 				switch {
-				case q.Kind == world.KindFile && strings.Contains(q.Args, "slow"):
+				case q.Kind == tape.KindFile && strings.Contains(q.Args, "slow"):
 					<-goOn
-				case q.Kind == world.KindFile && strings.Contains(q.Args, "last"):
+				case q.Kind == tape.KindFile && strings.Contains(q.Args, "last"):
 					close(asked)
-				case q.Kind != world.KindFile:
+				case q.Kind != tape.KindFile:
 					return answerAsUsual(q, nil)
 				}
-				return world.File.Answer(world.FileAns{Text: "a"})
+				return tape.File.Answer(tape.FileAns{Text: "a"})
 			})
 			var over atomic.Bool
 			o := RunInput{Source: src, Event: func(e StageReport) {

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"fmt"
@@ -58,9 +58,9 @@ func TestHost(t *testing.T) {
 		{name: "no losetup", patch: none, answer: `{"missing_programs": ["losetup"]}`, line: 4, says: "Install them in the image"},
 		{name: "a unit with its own PATH", patch: none, answer: `{"missing_programs": ["mount"]}`, sets: "PATH"},
 	} {
-		answers := map[world.Kind]world.Answer{world.KindHost: world.Failure(fault.Unread, "", "")}
+		answers := map[tape.Kind]tape.Answer{tape.KindHost: tape.Failure(fault.Unread, "", "")}
 		if c.sets != "" {
-			answers[world.KindUnit] = world.Unit.Answer(world.UnitAns{Load: "loaded", Start: &world.StartAns{
+			answers[tape.KindUnit] = tape.Unit.Answer(tape.UnitAns{Load: "loaded", Start: &tape.StartAns{
 				Words: []string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"}, Sets: []string{c.sets},
 			}})
 		}
@@ -70,7 +70,7 @@ func TestHost(t *testing.T) {
 		}
 		q := Run(t.Context(), mustParse(t, text), RunInput{Source: usualWith(answers)})
 		if c.answer != "" {
-			answers[world.KindHost] = world.Answer{Value: []byte(c.answer)}
+			answers[tape.KindHost] = tape.Answer{Value: []byte(c.answer)}
 		}
 		p := Run(t.Context(), mustParse(t, text), RunInput{Source: usualWith(answers)})
 		checkOne(t, c.name, ofMachine(p), hcl.DiagWarning, c.line, c.says)
@@ -79,8 +79,8 @@ func TestHost(t *testing.T) {
 		if c.ports == "" {
 			ports = "10250,10248"
 		}
-		asked := world.Question{Kind: world.KindHost, Args: `{"ports":[` + ports + `]}`}
-		if !slices.ContainsFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Question == asked }) {
+		asked := tape.Question{Kind: tape.KindHost, Args: `{"ports":[` + ports + `]}`}
+		if !slices.ContainsFunc(p.Tape.Entries(), func(e tape.Entry) bool { return e.Question == asked }) {
 			t.Errorf("%s: got the questions %v, want %s", c.name, p.Tape.Entries(), asked)
 		}
 		if p.Hash == "" || p.Hash != q.Hash || !p.Complete || len(p.Degraded) > 0 {

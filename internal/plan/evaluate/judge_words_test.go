@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"os"
@@ -46,9 +46,9 @@ func TestWordsStandAlone(t *testing.T) {
 			cases++
 			version := "v1.37.1"
 			p := Run(t.Context(), mustParse(t, rulesSite(item.patch, "")), RunInput{
-				Source: usualWith(map[world.Kind]world.Answer{
-					world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
-					world.KindDryRun:  world.DryRun.Answer(world.DryRunAns{Refusal: c.Says, Program: "/usr/bin/kubelet"}),
+				Source: usualWith(map[tape.Kind]tape.Answer{
+					tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
+					tape.KindDryRun:  tape.DryRun.Answer(tape.DryRunAns{Refusal: c.Says, Program: "/usr/bin/kubelet"}),
 				}),
 				Finished: func(judge.FinishedKubelet) {},
 			})

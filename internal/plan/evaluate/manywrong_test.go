@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -25,8 +25,8 @@ func TestManyWrongKeys(t *testing.T) {
 	for i := range 8_000 {
 		fmt.Fprintf(&config, "  x%d.available: 1Mi\n", i)
 	}
-	source := usualWith(map[world.Kind]world.Answer{
-		world.KindObject: world.Object.Answer(world.ObjectAns{Data: map[string]string{"kubelet": config.String()}}),
+	source := usualWith(map[tape.Kind]tape.Answer{
+		tape.KindObject: tape.Object.Answer(tape.ObjectAns{Data: map[string]string{"kubelet": config.String()}}),
 	})
 	s := mustParse(t, cluster+`
 stage "fetch-ca" "c" {}

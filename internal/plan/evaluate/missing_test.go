@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestEachAnswerMissing(t *testing.T) {
 				if hasDefault(all[i].Question) || !chosen.Has(5, n, i) {
 					continue
 				}
-				rec := world.Recording{Entries: slices.Delete(slices.Clone(all), i, i+1)}
+				rec := tape.Recording{Entries: slices.Delete(slices.Clone(all), i, i+1)}
 				again, _ := parseCase(a)
 				if problem := compareWithout(whole, again, rec); problem != "" {
 					t.Errorf("without %s: %s", all[i].Question, problem)
@@ -58,19 +58,19 @@ func TestEachAnswerMissing(t *testing.T) {
 
 // hasDefault reports whether a question has an answer for recordings that are older: see "Older recordings" in
 // docs/operators/stability.md.
-func hasDefault(q world.Question) bool {
-	isOfKubeadm := q.Kind == world.KindOriginal && strings.Contains(q.Args, "kubeadm-flags.env")
-	isStart := q.Kind == world.KindUnit && strings.Contains(q.Args, `"start":true`)
+func hasDefault(q tape.Question) bool {
+	isOfKubeadm := q.Kind == tape.KindOriginal && strings.Contains(q.Args, "kubeadm-flags.env")
+	isStart := q.Kind == tape.KindUnit && strings.Contains(q.Args, `"start":true`)
 
-	return isOfKubeadm || isStart || slices.Contains([]world.Kind{
-		world.KindNode, world.KindPackages, world.KindHost, world.KindExists, world.KindServing, world.KindTarget,
-		world.KindManaged,
+	return isOfKubeadm || isStart || slices.Contains([]tape.Kind{
+		tape.KindNode, tape.KindPackages, tape.KindHost, tape.KindExists, tape.KindServing, tape.KindTarget,
+		tape.KindManaged,
 	}, q.Kind)
 }
 
 // compareWithout returns how a plan without an answer breaks the promise: it is the same, or fails with the code of a
 // missing answer.
-func compareWithout(whole *Plan, s *lang.Site, rec world.Recording) string {
+func compareWithout(whole *Plan, s *lang.Site, rec tape.Recording) string {
 	p := Run(context.Background(), s, RunInput{Source: rec.Source()})
 	isRefused := p.Code() == fault.Unread && !p.Complete && p.Hash == ""
 	if isRefused || whole.Diagnostics.HasErrors() && p.Diagnostics.HasErrors() || showPlan(p) == showPlan(whole) {
@@ -87,7 +87,7 @@ func TestPartial(t *testing.T) {
 		"stage \"fetch-config\" \"c\" {\n  config_map = \"a/b\"\n}\n"+
 		"stage \"label\" \"a\" {\n  labels = { a = \"1\", b = stage.fetch-config.c.data[\"x\"] }\n}\n"+
 		"stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n}\n")
-	src := usualWith(map[world.Kind]world.Answer{world.KindObject: world.Failure(fault.Unread, "not asked", "")})
+	src := usualWith(map[tape.Kind]tape.Answer{tape.KindObject: tape.Failure(fault.Unread, "not asked", "")})
 	p := Run(t.Context(), s, RunInput{Source: src, IsPartial: true})
 	if p.Diagnostics.HasErrors() || p.Complete || !strings.Contains(showPlan(p), "label a=1\n") {
 		t.Errorf("got %s\nwant the label a, no error and no complete plan", showPlan(p))

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 
 // observation is the input of observe.
 type observation struct {
-	tape      *world.Tape
-	node      node.Node // finished
+	tape      *tape.Tape
+	node      desired.Node // finished
 	previous  *identity.Previous
 	basis     stages.Inputs
 	isPartial bool // some of the plan is unknown, so it may lack declared files
@@ -29,8 +29,8 @@ type Observed struct {
 	removed    []observedFile // of a previous identity, and states of the kubelet's managers; or not known whether
 	undeclared []observedFile // of the current generation, which the site no longer declares
 
-	owners  map[string]string     // packages of the system, by the path of a file that the plan would change
-	targets []world.ManagedTarget // of the current generation
+	owners  map[string]string    // packages of the system, by the path of a file that the plan would change
+	targets []tape.ManagedTarget // of the current generation
 }
 
 // observedFile is one managed file: its change, or why that is not known.
@@ -46,7 +46,7 @@ type observedFile struct {
 // reports it.
 func observe(ctx context.Context, in observation) (o Observed) {
 	for _, f := range in.node.Files {
-		req := world.TargetReq{Path: f.Path}
+		req := tape.TargetReq{Path: f.Path}
 		if len(f.Text.Secrets()) > 0 {
 			req.Secret = true
 			req.Want = f.Text.Template()
@@ -73,21 +73,21 @@ func observe(ctx context.Context, in observation) (o Observed) {
 }
 
 // observeFile reads a managed file. A file that a recording was never asked for counts as missing.
-func (in observation) observeFile(ctx context.Context, f node.File, req world.TargetReq) observedFile {
-	a, ans, err := world.Target.Ask(ctx, in.tape, req)
-	if err == nil && a.Private && f.Kind == node.Regular {
+func (in observation) observeFile(ctx context.Context, f desired.File, req tape.TargetReq) observedFile {
+	a, ans, err := tape.Target.Ask(ctx, in.tape, req)
+	if err == nil && a.Private && f.Kind == desired.Regular {
 		// Its content stays on the node, which can still compare it.
 		req.Secret = true
 		req.Want = f.Text.Template()
-		a, ans, err = world.Target.Ask(ctx, in.tape, req)
+		a, ans, err = tape.Target.Ask(ctx, in.tape, req)
 		a.Private = true
 	}
 	out := observedFile{FileChange{File: f, Old: a}, ans.Fault}
 	switch {
 	case ans.Code() == fault.Unread:
 		out.Why, out.failure = "this recording was not asked whether it exists", nil
-	case err == nil && a.Loose != "" && f.Kind != node.Missing:
-		out.failure = world.Failure(fault.FileUnusable, f.Path+": "+a.Uncompared, "").Fault
+	case err == nil && a.Loose != "" && f.Kind != desired.Missing:
+		out.failure = tape.Failure(fault.FileUnusable, f.Path+": "+a.Uncompared, "").Fault
 	}
 
 	return out
@@ -95,7 +95,7 @@ func (in observation) observeFile(ctx context.Context, f node.File, req world.Ta
 
 // askPackages returns which packages own the existing files that file blocks would change; nil if it is not known.
 func (in observation) askPackages(ctx context.Context, files []observedFile) map[string]string {
-	var req world.PackagesReq
+	var req tape.PackagesReq
 	for _, s := range files {
 		isOfBlock := s.File.Purpose == "file" && s.failure == nil
 		if isOfBlock && s.Old.Exists && s.Changes() {
@@ -106,7 +106,7 @@ func (in observation) askPackages(ctx context.Context, files []observedFile) map
 		return nil
 	}
 	slices.Sort(req.Paths)
-	a, _, err := world.Packages.Ask(ctx, in.tape, req)
+	a, _, err := tape.Packages.Ask(ctx, in.tape, req)
 	if err != nil { // a machine without dpkg, or an older recording
 		return nil
 	}
@@ -117,11 +117,11 @@ func (in observation) askPackages(ctx context.Context, files []observedFile) map
 // isTightened reports whether the plan restricts a folder to root in which other users may still replace files.
 func (o Observed) isTightened(folder string) bool {
 	return slices.ContainsFunc(o.files, func(s observedFile) bool {
-		if s.File.Path != folder || s.File.Kind != node.Directory || s.failure != nil {
+		if s.File.Path != folder || s.File.Kind != desired.Directory || s.failure != nil {
 			return false
 		}
 
-		who, _, _ := node.FindReplacer(s.Planned(), false)
+		who, _, _ := desired.FindReplacer(s.Planned(), false)
 
 		return who == ""
 	})
@@ -135,12 +135,12 @@ func (o Observed) isRemoved(path string) bool {
 }
 
 // findMetaBefore returns mode and owner of a file as they were before prelet: a file without its own keeps those.
-func findMetaBefore(a world.TargetAns) world.TargetMeta {
+func findMetaBefore(a tape.TargetAns) tape.TargetMeta {
 	if a.Left != nil {
 		return *a.Left
 	}
 
-	return world.TargetMeta{Mode: a.Mode, UID: a.UID, GID: a.GID}
+	return tape.TargetMeta{Mode: a.Mode, UID: a.UID, GID: a.GID}
 }
 
 // observePrevious reads the files of a previous identity, except files that the site writes itself.
@@ -153,8 +153,8 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 		if _, isPlanned := in.node.FindFile(path); isPlanned {
 			continue
 		}
-		f := node.File{Path: path, Kind: node.Missing, Purpose: "identity"}
-		req := world.TargetReq{Path: path, Secret: true} // a recording must not contain keys
+		f := desired.File{Path: path, Kind: desired.Missing, Purpose: "identity"}
+		req := tape.TargetReq{Path: path, Secret: true} // a recording must not contain keys
 		s := in.observeFile(ctx, f, req)
 		if s.failure != nil || s.Old.Exists && (!s.Old.Dir || s.Old.Empty) {
 			s.Action = "delete"
@@ -169,7 +169,7 @@ func (in observation) observePrevious(ctx context.Context) (out []observedFile) 
 // observeUndeclared reads the files of the current generation that the site no longer declares. The bootstrap
 // kubeconfig is not among them: once the node has joined, the plan does not manage it.
 func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
-	m, _, err := world.Managed.Ask(ctx, in.tape, world.ManagedReq{})
+	m, _, err := tape.Managed.Ask(ctx, in.tape, tape.ManagedReq{})
 	if err != nil || in.isPartial {
 		return
 	}
@@ -186,8 +186,8 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 		if isPlanned[t.Path] || isOfKubelet || t.Action == "none" {
 			continue
 		}
-		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
-		s := in.observeFile(ctx, f, world.TargetReq{Path: t.Path})
+		f := desired.File{Path: t.Path, Kind: desired.Missing, Purpose: t.Purpose}
+		s := in.observeFile(ctx, f, tape.TargetReq{Path: t.Path})
 		s.Action = t.Action
 		s.Why = t.Why
 		s.stored = t.Notify
@@ -217,11 +217,11 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 			continue
 		}
 
-		f := node.File{Path: m.Path, Kind: node.Missing, Purpose: "state"}
-		s := in.observeFile(ctx, f, world.TargetReq{Path: m.Path})
+		f := desired.File{Path: m.Path, Kind: desired.Missing, Purpose: "state"}
+		s := in.observeFile(ctx, f, tape.TargetReq{Path: m.Path})
 		s.Action = "delete"
 		if s.failure == nil && s.Old.Exists {
-			s.Why, s.Outdated = change.Refuse(m, s.Old, func() *world.Facts { return in.readFacts(ctx) })
+			s.Why, s.Outdated = change.Refuse(m, s.Old, func() *tape.Facts { return in.readFacts(ctx) })
 			if s.Why != "" {
 				s.Why += ", so the kubelet refuses to start with it"
 				out = append(out, s)
@@ -233,11 +233,11 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 }
 
 // readFacts returns the machine's facts, also for a site without detect-hw; nil if they could not be read.
-func (in observation) readFacts(ctx context.Context) *world.Facts {
+func (in observation) readFacts(ctx context.Context) *tape.Facts {
 	if in.basis.Facts != nil {
 		return in.basis.Facts
 	}
-	f, _, err := world.Hardware.Ask(ctx, in.tape, world.HardwareReq{})
+	f, _, err := tape.Hardware.Ask(ctx, in.tape, tape.HardwareReq{})
 	if err != nil {
 		return nil
 	}

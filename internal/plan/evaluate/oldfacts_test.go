@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 			t.Fatalf("%s: got %s\nwant a complete plan", text, showDiagnostics(p.Diagnostics))
 		}
 
-		rec := world.Recording{Entries: p.Tape.Entries()}
+		rec := tape.Recording{Entries: p.Tape.Entries()}
 		same := Run(context.Background(), p.Site, RunInput{Source: rec.Source()})
 		if same.Hash != p.Hash || showPlan(same) != showPlan(p) {
 			t.Errorf("%s: the plan of the recording differs: got %s, want %s", text, showPlan(same), showPlan(p))
@@ -53,11 +53,11 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 }
 
 // olderEntries takes the facts that came last out of a recording.
-func olderEntries(t *testing.T, entries []world.Entry) []world.Entry {
+func olderEntries(t *testing.T, entries []tape.Entry) []tape.Entry {
 	t.Helper()
-	var older []world.Entry
+	var older []tape.Entry
 	for _, e := range entries {
-		if e.Kind == world.KindHardware {
+		if e.Kind == tape.KindHardware {
 			var facts map[string]json.RawMessage
 			must(t, json.Unmarshal(e.Answer.Value, &facts))
 			for _, name := range []string{"bios", "chassis", "baseboard", "block_devices", "default_route"} {

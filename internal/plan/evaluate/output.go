@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"github.com/hashicorp/hcl/v2"

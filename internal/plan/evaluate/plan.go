@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 // Plan is the result of a run. Nothing has been written.
 type Plan struct {
 	Site        *lang.Site
-	Node        node.Node
+	Node        desired.Node
 	Hash        string // "" unless Complete
 	Complete    bool
 	Diagnostics hcl.Diagnostics
@@ -30,16 +30,16 @@ type Plan struct {
 	Changes     []FileChange
 	Restart     Restart
 	Units       []hostfiles.UnitChange // other units that managed files notify, in the order in which they are acted on
-	Kubelet     world.KubeletAns
+	Kubelet     tape.KubeletAns
 	Previous    *identity.Previous   // the identity on the disk that the node gives up; nil: none
-	Accepts     *world.AcceptsAns    // nil: the binary was not asked, or did not answer
-	DryRun      *world.DryRunAns     // the verdict of the binary; nil: it was not asked, or did not answer
+	Accepts     *tape.AcceptsAns     // nil: the binary was not asked, or did not answer
+	DryRun      *tape.DryRunAns      // the verdict of the binary; nil: it was not asked, or did not answer
 	Declares    *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
-	Facts       *world.Facts
-	Access      world.Access
+	Facts       *tape.Facts
+	Access      tape.Access
 	Stages      []StageReport
 	Edges       []eval.Edge
-	Tape        *world.Tape
+	Tape        *tape.Tape
 	Eval        *eval.Eval // for explain and test: the scope at the end
 	OnCluster   string     // last-good | fail
 	Group       string     // that may read the recording of the last run; "" is none
@@ -73,10 +73,10 @@ func (p *Plan) Credentials() (names []string) {
 	}
 	if p.Tape != nil {
 		for _, e := range p.Tape.Entries() {
-			if e.Kind != world.KindCredential {
+			if e.Kind != tape.KindCredential {
 				continue
 			}
-			if r, err := world.Credential.Request(e.Question); err == nil {
+			if r, err := tape.Credential.Request(e.Question); err == nil {
 				names = append(names, r.Name)
 			}
 		}
@@ -114,7 +114,7 @@ func (p *Plan) TakesEffect(key string) string {
 
 // TaintTakesEffect returns when a taint takes effect: "registration" when the Node object is made, and on a node that
 // has joined "reconcile" for taints of the site that are patched with the site's credential.
-func (p *Plan) TaintTakesEffect(t node.Taint) string {
+func (p *Plan) TaintTakesEffect(t desired.Taint) string {
 	a := p.Node.Activation
 	isPatched := p.Kubelet.Joined && a != nil && a.TaintCredential != ""
 	if isPatched && t.IsOfSite() && !t.Startup && !t.IsStartup() {

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"slices"
@@ -88,9 +88,9 @@ func prepare(
 }
 
 // decodeAccess decodes the cluster block.
-func decodeAccess(s *lang.Site, e *eval.Eval) (world.Access, Findings) {
+func decodeAccess(s *lang.Site, e *eval.Eval) (tape.Access, Findings) {
 	b, diags := schema.ClusterBlock.Decode(s.Cluster, nil, e.Scope("cluster"))
-	a := world.Access{
+	a := tape.Access{
 		Servers:       schema.Servers.Of(b).V,
 		CACertHashes:  schema.CACertHashes.Of(b).V,
 		CAFile:        schema.CAFile.Of(b).V,

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"slices"
@@ -24,7 +24,7 @@ import (
 // Rendered is the result of render: the finished node, with its files and the activation of the kubelet.
 type Rendered struct {
 	eval   *eval.Eval // with the node and the outputs of render stages
-	node   node.Node
+	node   desired.Node
 	files  *effective.Files // nil: a stage has reported why they cannot be merged
 	isDone bool             // all render stages have run
 }
@@ -38,9 +38,9 @@ type renderer struct {
 
 // renderedNode is the node after some of the render stages.
 type renderedNode struct {
-	node.Node
-	added     []node.Contribution // by render stages, in their order
-	isChecked bool                // the finished node has been checked
+	desired.Node
+	added     []desired.Contribution // by render stages, in their order
+	isChecked bool                   // the finished node has been checked
 }
 
 // renderedStage is the result of one render stage.
@@ -64,7 +64,7 @@ func render(
 	e *eval.Eval,
 	now func() time.Time,
 ) (Rendered, Findings) {
-	merged, messages := node.Merge(d.basis.Base, d.contributions)
+	merged, messages := desired.Merge(d.basis.Base, d.contributions)
 	merged, refused := effective.Finish(d.basis, merged, false)
 	found := newFindings(append(messages.From(0), checkMaybe(d)...)...)
 
@@ -153,7 +153,7 @@ func orderRenderers(c Checked) []*lang.Instance {
 // time, because the conditions of two stages may exclude each other.
 func checkMaybe(d Decided) (diags hcl.Diagnostics) {
 	for _, adds := range d.maybe {
-		_, messages := node.Merge(d.basis.Base, slices.Concat(d.contributions, adds))
+		_, messages := desired.Merge(d.basis.Base, slices.Concat(d.contributions, adds))
 		diags = append(diags, messages.From(len(d.contributions))...)
 	}
 
@@ -262,7 +262,7 @@ func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inpu
 	n = was
 	var added, conflicts hcl.Diagnostics
 	if a, ok := i.Stage.(stages.Adder); ok {
-		var c node.Contribution
+		var c desired.Contribution
 		c, added = a.Add(cfg, n.Node, in)
 		c.Stage = i.Addr()
 		n, conflicts = r.merge(n, c)
@@ -273,7 +273,7 @@ func (r renderer) addAndRender(i *lang.Instance, cfg schema.Body, in stages.Inpu
 	files := n.Files
 	var duplicates hcl.Diagnostics
 	if len(rendering.Files) > 0 {
-		files, duplicates = node.MergeFiles(slices.Concat(files, rendering.Files))
+		files, duplicates = desired.MergeFiles(slices.Concat(files, rendering.Files))
 	}
 	diags = slices.Concat(added, rendered, conflicts, duplicates)
 	if (in.Refused || rendered.HasErrors()) && !in.Check {
@@ -299,9 +299,9 @@ func isPrecondition(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.P
 
 // merge adds a contribution to the node, and finishes the result. It returns the messages about that contribution,
 // and about the finished node.
-func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.Diagnostics) {
+func (r renderer) merge(n renderedNode, c desired.Contribution) (renderedNode, hcl.Diagnostics) {
 	before := slices.Concat(r.decided.contributions, n.added)
-	merged, messages := node.Merge(r.decided.basis.Base, append(before, c))
+	merged, messages := desired.Merge(r.decided.basis.Base, append(before, c))
 	merged, refused := effective.Finish(r.decided.basis, merged, true)
 	merged.Files = n.Files
 	merged.Activation = n.Activation
@@ -316,7 +316,7 @@ func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.
 }
 
 // withNode returns a scope with the merged node.
-func withNode(e *eval.Eval, n node.Node, b stages.Inputs) *eval.Eval {
+func withNode(e *eval.Eval, n desired.Node, b stages.Inputs) *eval.Eval {
 	isPartial := e.IsPartial()
 
 	return e.WithLazyNode(sync.OnceValue(func() cty.Value {
@@ -325,7 +325,7 @@ func withNode(e *eval.Eval, n node.Node, b stages.Inputs) *eval.Eval {
 }
 
 // computeNodeValue returns the merged node as sites see it.
-func computeNodeValue(n node.Node, b stages.Inputs, isPartial bool) cty.Value {
+func computeNodeValue(n desired.Node, b stages.Inputs, isPartial bool) cty.Value {
 	if isPartial && b.Facts == nil {
 		return cty.UnknownVal(eval.NodeType())
 	}
@@ -349,7 +349,7 @@ func computeNodeValue(n node.Node, b stages.Inputs, isPartial bool) cty.Value {
 }
 
 // makeNodeValue returns `node` as expressions see it; plan JSON has the same names.
-func makeNodeValue(n node.Node) cty.Value {
+func makeNodeValue(n desired.Node) cty.Value {
 	labels := map[string]string{}
 	flags := map[string]string{}
 	for _, l := range n.Labels {
@@ -380,7 +380,7 @@ func makeNodeValue(n node.Node) cty.Value {
 
 // computeOwnReserved returns node.reserved as preconditions see it without a stage reserve: the reservation of the
 // kubelet's effective configuration, flags included. cty.NilVal: they see that of the node.
-func computeOwnReserved(n node.Node, b stages.Inputs, isPartial bool) cty.Value {
+func computeOwnReserved(n desired.Node, b stages.Inputs, isPartial bool) cty.Value {
 	if n.Reserved != nil || n.Effective == nil {
 		return cty.NilVal
 	}

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"fmt"
@@ -142,11 +142,11 @@ stage "write" "kubelet" {
 // configuration that lacks it.
 func TestCgroupDriverOfRuntime(t *testing.T) {
 	version := "v1.36.3"
-	old := &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}
+	old := &tape.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}
 	const cgroupfs = `{ cgroupDriver = "cgroupfs" }`
 	for _, c := range []struct {
 		name, patch, blocks string
-		runtime             *world.RuntimeAns
+		runtime             *tape.RuntimeAns
 		line                int
 		says                string // "": no message
 		isNote              bool   // the driver is the default
@@ -156,19 +156,19 @@ func TestCgroupDriverOfRuntime(t *testing.T) {
 			says: "no pod starts (set by write.kubelet)"},
 		{name: "it is not set", patch: `{ maxPods = 20 }`, runtime: old, line: 4,
 			says: "no pod starts (set by the kubelet's default)"},
-		{name: "it does not run", patch: cgroupfs, runtime: &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, line: 6,
+		{name: "it does not run", patch: cgroupfs, runtime: &tape.RuntimeAns{Name: "containerd", Driver: "systemd"}, line: 6,
 			says: "unless the runtime reports its driver"},
 		{name: "it is not set, and does not run", patch: `{ maxPods = 20 }`, line: 4,
-			runtime: &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, isNote: true,
+			runtime: &tape.RuntimeAns{Name: "containerd", Driver: "systemd"}, isNote: true,
 			says: "unless the runtime reports its driver"},
 		{name: "the site writes its drop-in", patch: cgroupfs, runtime: old,
 			blocks: fileBlock("/etc/containerd/conf.d/90-site.toml", "version = 3")},
 		{name: "it reports its driver", patch: cgroupfs,
-			runtime: &world.RuntimeAns{Name: "containerd", Version: "v2.1.0", Reported: "systemd", Driver: "cgroupfs"}},
+			runtime: &tape.RuntimeAns{Name: "containerd", Version: "v2.1.0", Reported: "systemd", Driver: "cgroupfs"}},
 		{name: "it has the same", patch: `{ cgroupDriver = "systemd" }`, runtime: old},
 	} {
-		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), RunInput{Source: usualWith(map[world.Kind]world.Answer{
-			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version, Runtime: c.runtime}),
+		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), RunInput{Source: usualWith(map[tape.Kind]tape.Answer{
+			tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version, Runtime: c.runtime}),
 		})})
 		var shown, ends hcl.Diagnostics
 		for _, d := range p.Diagnostics {

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 )
 
 // makeBareVM returns the facts of a small machine without devices.
-func makeBareVM() *world.Facts { return findSample("bare VM") }
+func makeBareVM() *tape.Facts { return findSample("bare VM") }
 
 // samplesAsJSON are the facts of the sample machines by name: many tests copy one, and their YAML takes longer to parse.
 var samplesAsJSON = sync.OnceValue(func() map[string][]byte {
@@ -31,8 +31,8 @@ var samplesAsJSON = sync.OnceValue(func() map[string][]byte {
 })
 
 // findSample returns a copy of the facts of a sample machine.
-func findSample(name string) *world.Facts {
-	var facts world.Facts
+func findSample(name string) *tape.Facts {
+	var facts tape.Facts
 	if err := json.Unmarshal(samplesAsJSON()[name], &facts); err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -161,22 +161,22 @@ func TestEverySlot(t *testing.T) {
 	for name, text := range listWriteSlots() {
 		all["write "+name] = text
 	}
-	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+	src := tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
 		switch {
-		case q.Kind == world.KindFile && !strings.Contains(q.Args, "absent"):
-			return world.File.Answer(world.FileAns{Text: "a: b\n"})
-		case q.Kind == world.KindVariable && strings.Contains(q.Args, "secret"):
-			return world.Variable.Answer(world.VariableAns{Source: "credential"})
-		case q.Kind == world.KindVariable:
-			return world.Variable.Answer(world.VariableAns{Text: "x", Source: "flag"})
-		case q.Kind == world.KindCredential && strings.Contains(q.Args, "absent"):
-			return world.Failure(fault.Absent, "not there", "")
-		case q.Kind == world.KindHardware:
-			return world.Hardware.Answer(*findSample("null facts"))
+		case q.Kind == tape.KindFile && !strings.Contains(q.Args, "absent"):
+			return tape.File.Answer(tape.FileAns{Text: "a: b\n"})
+		case q.Kind == tape.KindVariable && strings.Contains(q.Args, "secret"):
+			return tape.Variable.Answer(tape.VariableAns{Source: "credential"})
+		case q.Kind == tape.KindVariable:
+			return tape.Variable.Answer(tape.VariableAns{Text: "x", Source: "flag"})
+		case q.Kind == tape.KindCredential && strings.Contains(q.Args, "absent"):
+			return tape.Failure(fault.Absent, "not there", "")
+		case q.Kind == tape.KindHardware:
+			return tape.Hardware.Answer(*findSample("null facts"))
 		}
 		return answerAsUsual(q, nil)
 	})
-	nothing := (&world.Recording{}).Source()
+	nothing := (&tape.Recording{}).Source()
 	var complete atomic.Int64
 	t.Cleanup(func() {
 		if n := complete.Load(); n < 5 {

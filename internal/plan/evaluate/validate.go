@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"context"
@@ -40,12 +40,12 @@ type CheckOptions struct {
 	// checked; "" if it is unknown.
 	Kubelet string
 	// Locks answers the questions for detectors' locks; nil: there are none.
-	Locks world.Source
+	Locks tape.Source
 	// Objects answers the questions for ConfigMaps; nil: they are unknown.
-	Objects world.Source
+	Objects tape.Source
 	// Binary answers for the kubelet's binary, and Finished is as in RunInput; nil: the rules alone check. It is not
 	// asked where the base is not known.
-	Binary   world.Source
+	Binary   tape.Source
 	Finished func(judge.FinishedKubelet)
 }
 
@@ -60,7 +60,7 @@ func Check(s *lang.Site, machines []SampleMachine, o CheckOptions) hcl.Diagnosti
 
 // CheckAndRender is Check, and returns the site's files on the first sample machine with facts, with the settings of
 // the kubelet's drop-in that are known. There are none if the site has errors.
-func CheckAndRender(s *lang.Site, machines []SampleMachine, o CheckOptions) (hcl.Diagnostics, []node.File) {
+func CheckAndRender(s *lang.Site, machines []SampleMachine, o CheckOptions) (hcl.Diagnostics, []desired.File) {
 	diags, files := checkWithin(s, machines, o, limit.Default().Shared())
 
 	return blame.PlaceAtValues(s, nil, diags), files
@@ -71,7 +71,7 @@ func checkWithin(
 	machines []SampleMachine,
 	o CheckOptions,
 	limits limit.Limits,
-) (hcl.Diagnostics, []node.File) {
+) (hcl.Diagnostics, []desired.File) {
 	ctx := context.Background()
 	p := startRun(ctx, s, RunInput{Locks: o.Locks}, limits)
 	if p.runCheck(ctx); p.hasErrors() {
@@ -112,7 +112,7 @@ func checkOnSamples(
 	machines []SampleMachine,
 	o CheckOptions,
 	limits limit.Limits,
-) (found MachineFindings, valid map[string]bool, files []node.File) {
+) (found MachineFindings, valid map[string]bool, files []desired.File) {
 	limits.GaveUp = new(atomic.Bool)
 	valid = map[string]bool{}
 	for _, m := range machines {
@@ -282,7 +282,7 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits limit.Lim
 		p.kubelet.Version = &o.Kubelet
 	}
 	if o.Binary != nil {
-		p.judge.Binary = world.NewTape(o.Binary)
+		p.judge.Binary = tape.NewTape(o.Binary)
 		p.judge.IsAskedElsewhere = o.Objects != nil
 		p.judge.Finished = o.Finished
 	}
@@ -301,20 +301,20 @@ func runOnSample(s *lang.Site, m SampleMachine, o CheckOptions, limits limit.Lim
 }
 
 // listFiles returns the files of a node, and of the kubelet's drop-in the settings that are known.
-func listFiles(n node.Node) []node.File {
+func listFiles(n desired.Node) []desired.File {
 	_, isRendered := n.FindFile(n.DropIn)
 	if n.DropIn == "" || isRendered {
 		return n.Files
 	}
 
-	return append(n.Files, node.File{
+	return append(n.Files, desired.File{
 		Path: n.DropIn,
-		Kind: node.Regular,
+		Kind: desired.Regular,
 		Text: value.PlainText(string(kubelet.ConfigOf(effective.OwnConfig(n)).Canonical())),
 	})
 }
 
-func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine, objects world.Source) {
+func (p *progress) runGatherOnSample(ctx context.Context, m SampleMachine, objects tape.Source) {
 	g := sampleGatherer{
 		checked: p.checked,
 		env:     p.prepared.env,
@@ -334,7 +334,7 @@ type sampleGatherer struct {
 	checked Checked
 	env     stages.Env
 	machine SampleMachine
-	objects world.Source // nil: ConfigMaps are unknown
+	objects tape.Source // nil: ConfigMaps are unknown
 }
 
 // gather is the step gather without a machine.
@@ -446,12 +446,12 @@ func (g sampleGatherer) detect(
 	if err != nil {
 		return cty.NilVal, nil, err
 	}
-	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
-		if q.Kind == world.KindHardware {
-			return world.Answer{Value: facts}
+	src := tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
+		if q.Kind == tape.KindHardware {
+			return tape.Answer{Value: facts}
 		}
 
-		return world.Failure(fault.Absent, "", "")
+		return tape.Failure(fault.Absent, "", "")
 	})
 
 	env := g.env
@@ -473,8 +473,8 @@ func (g sampleGatherer) detect(
 // SampleMachine is a machine that a site is checked on instead of a real one.
 type SampleMachine struct {
 	Name  string
-	Facts *world.Facts // nil: unknown
-	Fails bool         // every stage that may fail does
+	Facts *tape.Facts // nil: unknown
+	Fails bool        // every stage that may fail does
 }
 
 //go:embed samples.yaml

@@ -1,4 +1,4 @@
-package boot
+package evaluate
 
 import (
 	"slices"
@@ -98,9 +98,9 @@ func TestKubeletWatchdog(t *testing.T) {
 		if patch == "" {
 			patch = "{ maxPods = 20 }"
 		}
-		source := usualWith(map[world.Kind]world.Answer{
-			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &c.version}),
-			world.KindUnit: world.Unit.Answer(world.UnitAns{Load: "loaded", Start: &world.StartAns{
+		source := usualWith(map[tape.Kind]tape.Answer{
+			tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &c.version}),
+			tape.KindUnit: tape.Unit.Answer(tape.UnitAns{Load: "loaded", Start: &tape.StartAns{
 				Words:          []string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"},
 				WatchdogMicros: c.loaded.Microseconds(),
 			}}),
@@ -120,7 +120,7 @@ func TestLogind(t *testing.T) {
 	five := (5 * time.Second).Microseconds()
 	for _, c := range []struct {
 		name, patch string
-		answer      *world.LogindAns // nil: a recording without it
+		answer      *tape.LogindAns // nil: a recording without it
 		blocks      string
 		says        string
 		notAsked    bool
@@ -128,42 +128,42 @@ func TestLogind(t *testing.T) {
 		{name: "no period", patch: "{ maxPods = 20 }", notAsked: true},
 		{name: "a period of zero", patch: `{ shutdownGracePeriod = "0s" }`, notAsked: true},
 		{name: "a recording that is older", patch: patch},
-		{name: "the kubelet raises it", patch: patch, answer: &world.LogindAns{DelayMicros: five}},
-		{name: "an earlier drop-in", patch: patch, answer: &world.LogindAns{DelayMicros: five,
-			DropIns: []world.LogindDropIn{{Path: "/etc/systemd/logind.conf.d/10-x.conf", Value: "5"}}}},
-		{name: "a late drop-in", patch: patch, answer: &world.LogindAns{DelayMicros: 30_000_000,
-			DropIns: []world.LogindDropIn{{Path: late, Value: "30"}}}, says: "30s at most"},
-		{name: "a late drop-in, before logind runs", patch: patch, answer: &world.LogindAns{
-			DropIns: []world.LogindDropIn{{Path: late, Value: "30"}}}, says: "30s at most"},
-		{name: "a later one is longer", patch: patch, answer: &world.LogindAns{
-			DropIns: []world.LogindDropIn{{Path: late, Value: "30"}, {Path: "/etc/systemd/logind.conf.d/zz.conf", Value: "2min"}}}},
-		{name: "an invalid one", patch: patch, answer: &world.LogindAns{
-			DropIns: []world.LogindDropIn{{Path: late, Value: "half a minute"}}}},
-		{name: "the site writes a longer one", patch: patch, answer: &world.LogindAns{DelayMicros: 30_000_000,
-			DropIns: []world.LogindDropIn{{Path: late, Value: "30"}}},
+		{name: "the kubelet raises it", patch: patch, answer: &tape.LogindAns{DelayMicros: five}},
+		{name: "an earlier drop-in", patch: patch, answer: &tape.LogindAns{DelayMicros: five,
+			DropIns: []tape.LogindDropIn{{Path: "/etc/systemd/logind.conf.d/10-x.conf", Value: "5"}}}},
+		{name: "a late drop-in", patch: patch, answer: &tape.LogindAns{DelayMicros: 30_000_000,
+			DropIns: []tape.LogindDropIn{{Path: late, Value: "30"}}}, says: "30s at most"},
+		{name: "a late drop-in, before logind runs", patch: patch, answer: &tape.LogindAns{
+			DropIns: []tape.LogindDropIn{{Path: late, Value: "30"}}}, says: "30s at most"},
+		{name: "a later one is longer", patch: patch, answer: &tape.LogindAns{
+			DropIns: []tape.LogindDropIn{{Path: late, Value: "30"}, {Path: "/etc/systemd/logind.conf.d/zz.conf", Value: "2min"}}}},
+		{name: "an invalid one", patch: patch, answer: &tape.LogindAns{
+			DropIns: []tape.LogindDropIn{{Path: late, Value: "half a minute"}}}},
+		{name: "the site writes a longer one", patch: patch, answer: &tape.LogindAns{DelayMicros: 30_000_000,
+			DropIns: []tape.LogindDropIn{{Path: late, Value: "30"}}},
 			blocks: fileBlock("/etc/systemd/logind.conf.d/zz.conf", `[Login]\nInhibitDelayMaxSec=60\n`)},
-		{name: "the site replaces it", patch: patch, answer: &world.LogindAns{DelayMicros: 30_000_000,
-			DropIns: []world.LogindDropIn{{Path: late, Value: "30"}}},
+		{name: "the site replaces it", patch: patch, answer: &tape.LogindAns{DelayMicros: 30_000_000,
+			DropIns: []tape.LogindDropIn{{Path: late, Value: "30"}}},
 			blocks: fileBlock("/etc/systemd/logind.conf.d/unattended-upgrades-logind-maxdelay.conf", `# nothing\n`)},
-		{name: "the site writes a shorter one", patch: patch, answer: &world.LogindAns{DelayMicros: five},
+		{name: "the site writes a shorter one", patch: patch, answer: &tape.LogindAns{DelayMicros: five},
 			blocks: fileBlock("/etc/systemd/logind.conf.d/zz.conf", `[Login]\nInhibitDelayMaxSec=10s\n`), says: "10s at most"},
-		{name: "a read-only /etc", patch: patch, answer: &world.LogindAns{DelayMicros: five, ReadOnly: true},
+		{name: "a read-only /etc", patch: patch, answer: &tape.LogindAns{DelayMicros: five, ReadOnly: true},
 			says: "read-only file system"},
 		{name: "a read-only /etc of a logind that is right", patch: patch,
-			answer: &world.LogindAns{DelayMicros: 60_000_000, ReadOnly: true}},
-		{name: "no logind", patch: patch, answer: &world.LogindAns{Missing: true}, says: "not installed or masked"},
+			answer: &tape.LogindAns{DelayMicros: 60_000_000, ReadOnly: true}},
+		{name: "no logind", patch: patch, answer: &tape.LogindAns{Missing: true}, says: "not installed or masked"},
 	} {
 		version := "v1.37.1"
-		answers := map[world.Kind]world.Answer{
-			world.KindKubelet: world.Kubelet.Answer(world.KubeletAns{Version: &version}),
-			world.KindLogind:  world.Failure(fault.Unread, "", ""),
+		answers := map[tape.Kind]tape.Answer{
+			tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
+			tape.KindLogind:  tape.Failure(fault.Unread, "", ""),
 		}
 		if c.answer != nil {
-			answers[world.KindLogind] = world.Logind.Answer(*c.answer)
+			answers[tape.KindLogind] = tape.Logind.Answer(*c.answer)
 		}
 		p := Run(t.Context(), mustParse(t, rulesSite(c.patch, c.blocks)), RunInput{Source: usualWith(answers)})
 		checkOne(t, c.name, ofMachine(p), hcl.DiagWarning, 6, c.says)
-		isAsked := slices.ContainsFunc(p.Tape.Entries(), func(e world.Entry) bool { return e.Kind == world.KindLogind })
+		isAsked := slices.ContainsFunc(p.Tape.Entries(), func(e tape.Entry) bool { return e.Kind == tape.KindLogind })
 		if isAsked == c.notAsked {
 			t.Errorf("%s: got asked: %t, want %t", c.name, isAsked, !c.notAsked)
 		}

@@ -17,12 +17,12 @@ const featureFolder = "/etc/kubernetes/node-feature-discovery/features.d"
 
 // CheckFeatures warns of labels that the kubelet registers with and that NFD sets as well. Each of the two sets its own
 // value again: NFD within a minute, prelet at a boot with reconcile_labels.
-func CheckFeatures(n node.Node) hcl.Diagnostics {
+func CheckFeatures(n desired.Node) hcl.Diagnostics {
 	var found origin.Collector
 	writesFeatures := false
 	owned := map[string]string{} // files, by the key of a label
 	for _, f := range n.Files {
-		if path.Dir(f.Path) != featureFolder || f.Kind == node.Missing || strings.HasPrefix(path.Base(f.Path), ".") {
+		if path.Dir(f.Path) != featureFolder || f.Kind == desired.Missing || strings.HasPrefix(path.Base(f.Path), ".") {
 			continue
 		}
 		writesFeatures = true

@@ -21,8 +21,8 @@ const kubeletLogindConf = "99-kubelet.conf"
 
 // mergeLogindDropIns returns the drop-ins of a node with those that the site writes, in the order of their names. Of
 // two with one name logind reads that in /etc, and a planned file elsewhere replaces only itself.
-func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world.LogindDropIn {
-	byName := map[string]world.LogindDropIn{}
+func mergeLogindDropIns(found []tape.LogindDropIn, planned []desired.File) []tape.LogindDropIn {
+	byName := map[string]tape.LogindDropIn{}
 	for _, d := range found {
 		byName[path.Base(d.Path)] = d
 	}
@@ -37,19 +37,19 @@ func mergeLogindDropIns(found []world.LogindDropIn, planned []node.File) []world
 		}
 		delete(byName, name)
 		value, isSet := unitfile.Last(f.Text.Template(), "Login", "InhibitDelayMaxSec")
-		if isSet && f.Kind == node.Regular {
-			byName[name] = world.LogindDropIn{Path: f.Path, Value: value}
+		if isSet && f.Kind == desired.Regular {
+			byName[name] = tape.LogindDropIn{Path: f.Path, Value: value}
 		}
 	}
 
-	return slices.SortedFunc(maps.Values(byName), func(a, b world.LogindDropIn) int {
+	return slices.SortedFunc(maps.Values(byName), func(a, b tape.LogindDropIn) int {
 		return cmp.Compare(path.Base(a.Path), path.Base(b.Path))
 	})
 }
 
 // FindLogind returns what decides how long a shutdown can be delayed: the answer of the node, with the last drop-in
 // that logind reads after the kubelet's own.
-func FindLogind(a world.LogindAns, planned []node.File) rules.Logind {
+func FindLogind(a tape.LogindAns, planned []desired.File) rules.Logind {
 	l := rules.Logind{
 		Missing:  a.Missing,
 		Delay:    time.Duration(a.DelayMicros) * time.Microsecond,

@@ -14,10 +14,10 @@ import (
 
 // UnitChange is one unit other than the kubelet's, with the managed files that notify it.
 type UnitChange struct {
-	node.Unit          // Stage is "" where no stage of the site names the unit
-	IsSystem  bool     // one of listSystemPaths: it also applies files of others, so its failure only degrades the boot
-	Files     []string // managed files that notify it, sorted
-	Because   []string // the changes that it is acted on for; empty: it is not
+	desired.Unit          // Stage is "" where no stage of the site names the unit
+	IsSystem     bool     // one of listSystemPaths: it also applies files of others, so its failure only degrades the boot
+	Files        []string // managed files that notify it, sorted
+	Because      []string // the changes that it is acted on for; empty: it is not
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 // FindNotified returns the units that a file notifies, and whether it notifies the kubelet. The site's `notify`
 // decides; without it, the kubelet is notified of files that it reads, and systemd of files that it applies. stored
 // are the units in the current generation, of a file that the site no longer declares.
-func FindNotified(n node.Node, f node.File, stored []string) (units []UnitChange, isKubelet bool) {
+func FindNotified(n desired.Node, f desired.File, stored []string) (units []UnitChange, isKubelet bool) {
 	switch {
 	case f.Notify != nil:
 		return findNotifiedStages(n, f.Notify)
@@ -48,9 +48,9 @@ func FindNotified(n node.Node, f node.File, stored []string) (units []UnitChange
 }
 
 // findNotifiedStages returns the units of restart stages.
-func findNotifiedStages(n node.Node, names []string) (units []UnitChange, isKubelet bool) {
+func findNotifiedStages(n desired.Node, names []string) (units []UnitChange, isKubelet bool) {
 	for _, name := range names {
-		i := slices.IndexFunc(n.Units, func(u node.Unit) bool {
+		i := slices.IndexFunc(n.Units, func(u desired.Unit) bool {
 			return u.Stage == name
 		})
 		switch {
@@ -65,10 +65,10 @@ func findNotifiedStages(n node.Node, names []string) (units []UnitChange, isKube
 }
 
 // findStoredUnits returns the units of a generation's plan, each "ACTION UNIT".
-func findStoredUnits(n node.Node, stored []string) (units []UnitChange, isKubelet bool) {
+func findStoredUnits(n desired.Node, stored []string) (units []UnitChange, isKubelet bool) {
 	for _, words := range stored {
 		action, unit, _ := strings.Cut(words, " ")
-		i := slices.IndexFunc(n.Units, func(u node.Unit) bool {
+		i := slices.IndexFunc(n.Units, func(u desired.Unit) bool {
 			return u.Unit == unit
 		})
 		switch {
@@ -87,8 +87,8 @@ func findStoredUnits(n node.Node, stored []string) (units []UnitChange, isKubele
 	return units, isKubelet
 }
 
-func makeDefaultUnit(unit, action string) node.Unit {
-	return node.Unit{
+func makeDefaultUnit(unit, action string) desired.Unit {
+	return desired.Unit{
 		Unit:          unit,
 		Action:        action,
 		TimeoutMillis: defaultUnitTimeout,
@@ -115,11 +115,11 @@ func AddUnit(units []UnitChange, u UnitChange, file, because string) []UnitChang
 
 // SortUnits sorts units as they are acted on: systemd's in the order of the table, then those of the site in its order,
 // then units that the site no longer names.
-func SortUnits(n node.Node, units []UnitChange) {
+func SortUnits(n desired.Node, units []UnitChange) {
 	slices.SortStableFunc(units, func(a, b UnitChange) int { return cmp.Compare(rankUnit(n, a), rankUnit(n, b)) })
 }
 
-func rankUnit(n node.Node, u UnitChange) int {
+func rankUnit(n desired.Node, u UnitChange) int {
 	all := listSystemPaths()
 	isSame := func(p systemPath) bool {
 		return u.IsSystem && p.Unit == u.Unit.Unit
@@ -127,7 +127,7 @@ func rankUnit(n node.Node, u UnitChange) int {
 	if i := slices.IndexFunc(all, isSame); i >= 0 {
 		return i
 	}
-	if i := slices.IndexFunc(n.Units, func(x node.Unit) bool {
+	if i := slices.IndexFunc(n.Units, func(x desired.Unit) bool {
 		return x.Unit == u.Unit.Unit
 	}); i >= 0 {
 		return len(all) + i
@@ -137,7 +137,7 @@ func rankUnit(n node.Node, u UnitChange) int {
 }
 
 // CheckUnits checks the units of a site together.
-func CheckUnits(n node.Node) hcl.Diagnostics {
+func CheckUnits(n desired.Node) hcl.Diagnostics {
 	const most = 16
 	var found origin.Collector
 	if len(n.Units) > most {
@@ -157,7 +157,7 @@ func CheckUnits(n node.Node) hcl.Diagnostics {
 			)
 		}
 
-		isSame := func(x node.Unit) bool {
+		isSame := func(x desired.Unit) bool {
 			return x.Unit == u.Unit
 		}
 		if first := slices.IndexFunc(n.Units[:i], isSame); first >= 0 {
@@ -173,8 +173,8 @@ func CheckUnits(n node.Node) hcl.Diagnostics {
 }
 
 // NewStoredFile returns the entry of a file of a node in its stored plan.
-func NewStoredFile(n node.Node, f node.File) node.StoredFile {
-	out := node.StoredFile{Path: f.Path, Purpose: f.Purpose}
+func NewStoredFile(n desired.Node, f desired.File) desired.StoredFile {
+	out := desired.StoredFile{Path: f.Path, Purpose: f.Purpose}
 	if f.Notify == nil {
 		return out
 	}

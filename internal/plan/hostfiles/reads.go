@@ -25,11 +25,11 @@ const (
 //
 // At its start the kubelet reads the files of its unit, what that names, the files below its folders, and the files
 // that a flag or a field of its configuration names, also by a folder above them.
-func FindReader(n node.Node, file string) Reader {
+func FindReader(n desired.Node, file string) Reader {
 	covers := func(place string) bool { return Covers(place, file) }
 	isOf := func(units []string) bool { return len(unitfile.Select(units, []string{file})) > 0 }
 	staticPods, _ := n.Config["staticPodPath"].(string)
-	if f, ok := node.FindFlag(n.Flags, "pod-manifest-path"); ok {
+	if f, ok := desired.FindFlag(n.Flags, "pod-manifest-path"); ok {
 		staticPods = f.Value
 	}
 	isNeededUnit := func(unit string) bool { return isOf([]string{unit}) }
@@ -57,12 +57,12 @@ func FindReader(n node.Node, file string) Reader {
 }
 
 // IsReadByKubelet reports whether the kubelet reads a file when it starts.
-func IsReadByKubelet(n node.Node, file string) bool { return FindReader(n, file) == AtStart }
+func IsReadByKubelet(n desired.Node, file string) bool { return FindReader(n, file) == AtStart }
 
 // Decides reports whether a managed file decides whether the kubelet runs: the gate and each verdict depend on these
 // files only. They are those that the kubelet, its unit or its runtime reads, or may read, and those for
 // which the site restarts one of the three.
-func Decides(n node.Node, f node.File) bool {
+func Decides(n desired.Node, f desired.File) bool {
 	if FindReader(n, f.Path) != NoReader {
 		return true
 	}
@@ -107,7 +107,7 @@ func runtimeUnits() []string {
 }
 
 // listNeededUnits returns the units that the kubelet needs: of runtimes, and those that planned files of its unit name.
-func listNeededUnits(n node.Node) []string {
+func listNeededUnits(n desired.Node) []string {
 	units := runtimeUnits()
 	for _, f := range ListUnitFiles(n) {
 		for _, s := range unitfile.Parse(f.Text.Template()) {
@@ -122,7 +122,7 @@ func listNeededUnits(n node.Node) []string {
 }
 
 // listNamed returns the files and folders that flags and fields of the kubelet's configuration name.
-func listNamed(n node.Node) (places []string) {
+func listNamed(n desired.Node) (places []string) {
 	config, _ := n.FindPurpose("kubelet-config")
 	file := config.Path
 	if file == "" {
@@ -143,7 +143,7 @@ func listNamed(n node.Node) (places []string) {
 
 // listNamedByUnit returns the files and folders that planned files of the kubelet's unit name, such as programs that
 // run before it.
-func listNamedByUnit(n node.Node) (places []string) {
+func listNamedByUnit(n desired.Node) (places []string) {
 	isSeparator := func(r rune) bool { return strings.ContainsRune(" \t\n\"'=:,;-+!@|", r) }
 	for _, f := range ListUnitFiles(n) {
 		for _, s := range unitfile.Parse(f.Text.Template()) {

@@ -14,10 +14,10 @@ import (
 func KubeletUnit(site *lang.Site) string {
 	i := site.Stage(stages.RestartKubelet)
 	if i == nil {
-		return node.DefaultUnit
+		return desired.DefaultUnit
 	}
 
-	return cmp.Or(literalUnit(i), node.DefaultUnit)
+	return cmp.Or(literalUnit(i), desired.DefaultUnit)
 }
 
 // NotifiedUnits returns the other units of a site, as far as it names them without a machine, for each one.

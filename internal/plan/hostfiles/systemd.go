@@ -184,7 +184,7 @@ func parseTmpfilesPath(line string) string {
 
 // FindStaying returns the effect of removed content of a file that lasts until the next boot; "" for none. old is the
 // file as it is, and action what happens to it.
-func FindStaying(f node.File, action string, old world.TargetAns) string {
+func FindStaying(f desired.File, action string, old tape.TargetAns) string {
 	p := findSystemPath(f.Path)
 	switch {
 	case p == nil || f.Purpose != "file":
@@ -219,7 +219,7 @@ func (p *systemPath) describeChange(old, planned string) string {
 
 // checkSections warns of the first setting of a unit's file that is in no section, in one that systemd does not know,
 // or misspelt. Source: systemd.unit(5), systemd.exec(5); names that begin with X- are for others.
-func checkSections(f node.File) hcl.Diagnostics {
+func checkSections(f desired.File) hcl.Diagnostics {
 	known := strings.Fields("Unit Install Service Socket Mount Automount Swap Timer Path Slice Scope")
 	settings := strings.Fields("Environment EnvironmentFile PassEnvironment UnsetEnvironment WorkingDirectory " +
 		"ExecStart ExecStartPre ExecStartPost ExecStop ExecStopPost ExecReload ExecCondition")
@@ -250,21 +250,21 @@ func checkSections(f node.File) hcl.Diagnostics {
 // silently skips: those that are not assignments, and names that the kernel does not have. A name in a folder that does
 // not exist may be one of a module that the site loads, or of an interface that appears later. isMissing reports
 // whether the node has no file at a path; false if that is not known.
-func CheckSystemFiles(n node.Node, isMissing func(path string) bool) hcl.Diagnostics {
+func CheckSystemFiles(n desired.Node, isMissing func(path string) bool) hcl.Diagnostics {
 	var found origin.Collector
-	isModules := func(f node.File) bool {
+	isModules := func(f desired.File) bool {
 		p := findSystemPath(f.Path)
 		return p != nil && p.Unit == "systemd-modules-load.service"
 	}
 	loadsModules := slices.ContainsFunc(n.Files, isModules)
 
 	for _, f := range n.Files {
-		if suffix := findSuffix(f.Path); suffix != "" && f.Kind == node.Regular {
+		if suffix := findSuffix(f.Path); suffix != "" && f.Kind == desired.Regular {
 			found.Note(fault.FileUnusable, f.FindDeclaration(), "systemd does not read "+f.Path,
 				"In this folder it reads names that end in %s. Write %s.", suffix,
 				strings.TrimSuffix(f.Path, path.Ext(path.Base(f.Path)))+suffix)
 		}
-		if strings.HasPrefix(f.Path, "/etc/systemd/system/") && f.Kind == node.Regular {
+		if strings.HasPrefix(f.Path, "/etc/systemd/system/") && f.Kind == desired.Regular {
 			found.Report(checkSections(f)...)
 		}
 		for _, s := range listSysctls(f.Path, f.Text.Template()) {

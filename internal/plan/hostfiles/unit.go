@@ -14,13 +14,13 @@ import (
 )
 
 // listUnitNames returns the names of the kubelet's unit.
-func listUnitNames(n node.Node) []string { return append([]string{n.KubeletUnit()}, n.Aliases...) }
+func listUnitNames(n desired.Node) []string { return append([]string{n.KubeletUnit()}, n.Aliases...) }
 
 // makeGateDropIn returns the drop-in of prelet's package that makes a unit wait for the gate.
-func makeGateDropIn(unit string) node.File {
-	return node.File{
+func makeGateDropIn(unit string) desired.File {
+	return desired.File{
 		Path: "/usr/lib/systemd/system/" + unit + ".d/05-prelet-gate.conf",
-		Kind: node.Regular,
+		Kind: desired.Regular,
 		Text: value.PlainText("[Service]\nEnvironmentFile=" + unitfile.Gate + "\n"),
 	}
 }
@@ -68,11 +68,11 @@ func describeRefusal(s unitfile.Setting, later []unitfile.Setting) string {
 
 // ListUnitFiles returns the planned files of the kubelet's unit, its own and its drop-ins, in the order in which
 // systemd reads them.
-func ListUnitFiles(n node.Node) (out []node.File) {
-	byPath := map[string]node.File{}
+func ListUnitFiles(n desired.Node) (out []desired.File) {
+	byPath := map[string]desired.File{}
 	var paths []string
 	for _, f := range n.Files {
-		if f.Kind == node.Regular {
+		if f.Kind == desired.Regular {
 			byPath[f.Path] = f
 			paths = append(paths, f.Path)
 		}
@@ -86,12 +86,12 @@ func ListUnitFiles(n node.Node) (out []node.File) {
 
 // CheckUnitFiles refuses planned files of the kubelet's unit with which prelet could not stop or start it, or with
 // which it would start before its files are complete. Source: systemd.unit(5).
-func CheckUnitFiles(n node.Node) hcl.Diagnostics {
+func CheckUnitFiles(n desired.Node) hcl.Diagnostics {
 	var found origin.Collector
 	type line struct {
 		unitfile.Setting
 
-		file node.File
+		file desired.File
 	}
 	unit := n.KubeletUnit()
 	gate := makeGateDropIn(unit)

@@ -10,7 +10,7 @@ import (
 // TestIsReadByKubelet: the drop-ins of templates, prefixes and aliases of the kubelet's unit restart it, and those of
 // other units do not.
 func TestIsReadByKubelet(t *testing.T) {
-	n := node.Node{Activation: &node.Activation{Unit: "kube-let@a.service"}, Aliases: []string{"node.service"}}
+	n := desired.Node{Activation: &desired.Activation{Unit: "kube-let@a.service"}, Aliases: []string{"node.service"}}
 	for file, want := range map[string]bool{
 		"/etc/systemd/system/kube-let@a.service":                     true,
 		"/etc/systemd/system/kube-let@a.service.d/1.conf":            true,
@@ -33,16 +33,16 @@ func TestIsReadByKubelet(t *testing.T) {
 func TestFindReader(t *testing.T) {
 	text := value.PlainText("[Unit]\nRequires=odd.service\n[Service]\nExecStartPre=-/opt/before --with=/opt/with\n" +
 		"ReadWritePaths=/srv\n")
-	n := node.Node{
+	n := desired.Node{
 		UnitFiles: []string{"/opt/env/*.env", "/opt/kubelet"},
-		Flags:     []node.Flag{{Name: "image-credential-provider-config", Value: "/opt/providers"}},
+		Flags:     []desired.Flag{{Name: "image-credential-provider-config", Value: "/opt/providers"}},
 		Config: map[string]any{
 			"staticPodPath":  "/opt/pods",
 			"authentication": map[string]any{"x509": map[string]any{"clientCAFile": "ca.crt"}},
 		},
-		Files: []node.File{
-			{Path: "/opt/kube/config.yaml", Kind: node.Regular, Purpose: "kubelet-config"},
-			{Path: "/etc/systemd/system/kubelet.service.d/1.conf", Kind: node.Regular, Text: text},
+		Files: []desired.File{
+			{Path: "/opt/kube/config.yaml", Kind: desired.Regular, Purpose: "kubelet-config"},
+			{Path: "/etc/systemd/system/kubelet.service.d/1.conf", Kind: desired.Regular, Text: text},
 		},
 	}
 	for file, want := range map[string]Reader{
@@ -79,17 +79,17 @@ func TestFindReader(t *testing.T) {
 
 // TestDecides: what a site restarts the kubelet or its runtime for decides, too.
 func TestDecides(t *testing.T) {
-	n := node.Node{
-		Activation: &node.Activation{Stage: "kubelet", Unit: node.DefaultUnit},
-		Units:      []node.Unit{{Stage: "runtime", Unit: "containerd.service"}, {Stage: "time", Unit: "chrony.service"}},
+	n := desired.Node{
+		Activation: &desired.Activation{Stage: "kubelet", Unit: desired.DefaultUnit},
+		Units:      []desired.Unit{{Stage: "runtime", Unit: "containerd.service"}, {Stage: "time", Unit: "chrony.service"}},
 	}
 	for notify, want := range map[string]bool{"kubelet": true, "runtime": true, "time": false, "": false} {
-		f := node.File{Path: "/opt/a", Kind: node.Regular, Purpose: "file", Notify: []string{notify}}
+		f := desired.File{Path: "/opt/a", Kind: desired.Regular, Purpose: "file", Notify: []string{notify}}
 		if got := Decides(n, f); got != want {
 			t.Errorf("a file that notifies %q decides: got %t; want %t", notify, got, want)
 		}
 	}
-	if !Decides(n, node.File{Path: "/opt/b", Kind: node.Regular, Purpose: "kubelet-config"}) {
+	if !Decides(n, desired.File{Path: "/opt/b", Kind: desired.Regular, Purpose: "kubelet-config"}) {
 		t.Error("the kubelet's configuration decides: got false; want true")
 	}
 }

@@ -28,7 +28,7 @@ const (
 
 // CheckWatchdog reports a WatchdogSec= of the kubelet's unit with which the installed kubelet is killed again and
 // again. start is how systemd has loaded the unit, and at is where the site writes the kubelet's files.
-func CheckWatchdog(n node.Node, s rules.Subject, start *world.StartAns, at hcl.Range) hcl.Diagnostics {
+func CheckWatchdog(n desired.Node, s rules.Subject, start *tape.StartAns, at hcl.Range) hcl.Diagnostics {
 	var found origin.Collector
 	timeout, at := findWatchdog(n, start, at)
 	minor, isKnown := known.Minor(s.Version)
@@ -65,7 +65,7 @@ func CheckWatchdog(n node.Node, s rules.Subject, start *world.StartAns, at hcl.R
 
 // findWatchdog returns the WatchdogSec= of the kubelet's unit, and where the site sets it: that of a planned file, or
 // else what systemd has loaded. 0: none, or not known. Of a planned unit, drop-ins of the disk are not known.
-func findWatchdog(n node.Node, start *world.StartAns, at hcl.Range) (timeout time.Duration, _ hcl.Range) {
+func findWatchdog(n desired.Node, start *tape.StartAns, at hcl.Range) (timeout time.Duration, _ hcl.Range) {
 	if start != nil { // without WatchdogMicros in a recording that is older
 		timeout = time.Duration(start.WatchdogMicros) * time.Microsecond
 	}

@@ -17,7 +17,7 @@ import (
 // names the files and the command that removes them. An identity of another machine, which is removed in whole, has
 // priority.
 func CheckDamaged(
-	ctx context.Context, tape world.Source, in stages.Inputs, n node.Node, previous *Previous,
+	ctx context.Context, answers tape.Source, in stages.Inputs, n desired.Node, previous *Previous,
 ) (*Previous, origin.Collector) {
 	var found origin.Collector
 	if previous != nil {
@@ -26,7 +26,7 @@ func CheckDamaged(
 
 	if client := in.Kubelet.Damaged; client != nil && !in.Kubelet.Joined {
 		need := "The node has to join again, with a bootstrap kubeconfig. "
-		if canJoin(ctx, tape, n) {
+		if canJoin(ctx, answers, n) {
 			need = ""
 		}
 		previous = setAside(nil, &found, client, "client", "the node joins again", need)
@@ -39,7 +39,7 @@ func CheckDamaged(
 }
 
 // findServing returns the certificate with which the API of the node's kubelet would not start; nil for none.
-func findServing(k world.KubeletAns, n node.Node) *world.DamagedAns {
+func findServing(k tape.KubeletAns, n desired.Node) *tape.DamagedAns {
 	file, _ := n.Effective["tlsCertFile"].(string)
 	switch {
 	case n.Effective["serverTLSBootstrap"] == true:
@@ -52,7 +52,7 @@ func findServing(k world.KubeletAns, n node.Node) *world.DamagedAns {
 }
 
 // setAside adds a damaged certificate to what is removed, unless the kubelet needs something to get another one.
-func setAside(all *Previous, found *origin.Collector, d *world.DamagedAns, kind, next, need string) *Previous {
+func setAside(all *Previous, found *origin.Collector, d *tape.DamagedAns, kind, next, need string) *Previous {
 	summary := "The kubelet's " + kind + " certificate is damaged"
 	why := origin.Capitalize(d.Why) + ". The kubelet loads it when it starts, and ends. "
 	if len(d.Files) == 0 || need != "" {
@@ -75,12 +75,12 @@ func setAside(all *Previous, found *origin.Collector, d *world.DamagedAns, kind,
 }
 
 // canJoin reports whether the kubelet will have a bootstrap kubeconfig, by the plan or by the image.
-func canJoin(ctx context.Context, tape world.Source, n node.Node) bool {
+func canJoin(ctx context.Context, answers tape.Source, n desired.Node) bool {
 	if _, isPlanned := n.FindPurpose("bootstrap-kubeconfig"); isPlanned {
 		return true
 	}
-	req := world.TargetReq{Path: bootstrapConf, Secret: true}
-	a, _, err := world.Target.Ask(ctx, tape, req)
+	req := tape.TargetReq{Path: bootstrapConf, Secret: true}
+	a, _, err := tape.Target.Ask(ctx, answers, req)
 
 	return err == nil && a.Exists && !a.Dir
 }

@@ -33,7 +33,7 @@ type decision struct {
 	*origin.Collector
 
 	in        *stages.Inputs
-	id        *world.IdentityAns
+	id        *tape.IdentityAns
 	other     func(node string) string
 	name      string // that the node will have
 	at        hcl.Range
@@ -226,7 +226,7 @@ func findPlannedName(in stages.Inputs) (name string, at hcl.Range, isPlanned boo
 
 // FindNameFlags returns the node's name in flags; "" for none. isCloud: a cloud provider inside the kubelet names
 // the node.
-func FindNameFlags(flags []node.Flag) (name string, isCloud bool) {
+func FindNameFlags(flags []desired.Flag) (name string, isCloud bool) {
 	for _, f := range flags {
 		switch {
 		case f.Assumed || f.Value == "":

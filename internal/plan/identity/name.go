@@ -15,7 +15,7 @@ import (
 // CheckFree refuses to join under the name of another machine that is Ready: the API server would let both
 // machines write to one Node. It asks only if the node is about to join, with the credentials of the join. If the
 // cluster does not answer, the node joins. In a recording that is older than the question, the name is free.
-func CheckFree(ctx context.Context, cluster world.Source, in stages.Inputs, n node.Node) hcl.Diagnostics {
+func CheckFree(ctx context.Context, cluster tape.Source, in stages.Inputs, n desired.Node) hcl.Diagnostics {
 	var found origin.Collector
 	_, hasBootstrap := n.FindPurpose("bootstrap-kubeconfig")
 	hasCluster := len(in.Access.Servers) > 0 || in.Access.DiscoveryFile != ""
@@ -26,8 +26,8 @@ func CheckFree(ctx context.Context, cluster world.Source, in stages.Inputs, n no
 		return nil
 	}
 
-	req := world.NodeReq{Access: in.Access, Name: name}
-	a, _, err := world.Node.Ask(ctx, cluster, req)
+	req := tape.NodeReq{Access: in.Access, Name: name}
+	a, _, err := tape.Node.Ask(ctx, cluster, req)
 	at := hcl.Range{}
 	if in.Node.Name != nil {
 		at = in.Node.NameRange

@@ -23,7 +23,7 @@ const labelsFlag = "node-labels"
 
 // listWords returns the command line of a node's kubelet, each word with its place, as systemd passes it: each rule
 // about a flag is applied to it, whatever sets the flag.
-func listWords(n node.Node) []kubelet.Word {
+func listWords(n desired.Node) []kubelet.Word {
 	own := listOwnWords(n)
 	if isUnused(n) {
 		own = nil
@@ -41,14 +41,14 @@ func listWords(n node.Node) []kubelet.Word {
 
 // isUnused reports whether the kubelet's unit is known not to pass the words of the flags file, as a warning of the
 // stage that writes it says. A planned file of the unit may change that.
-func isUnused(n node.Node) bool {
+func isUnused(n desired.Node) bool {
 	line := n.Inherited.Line
 
 	return line.IsKnown && !line.IsPassed && len(hostfiles.ListUnitFiles(n)) == 0
 }
 
 // listOwnWords returns the words of the flags file; without one, as in a check, those of the node's own flags.
-func listOwnWords(n node.Node) (words []kubelet.Word) {
+func listOwnWords(n desired.Node) (words []kubelet.Word) {
 	add := func(text string) {
 		words = append(words, kubelet.Word{Text: text, From: ownFlags, Open: value.HasPlaceholder(text)})
 	}

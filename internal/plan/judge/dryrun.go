@@ -27,7 +27,7 @@ import (
 // FinishedKubelet is the kubelet of a finished node, as far as the plan knows it.
 type FinishedKubelet struct {
 	Unit  string
-	Files []node.File
+	Files []desired.File
 	Words []kubelet.Word // its arguments, as systemd passes them
 	Start string         // the folder in which it starts; "" for the root
 	// Config is the configuration in the file of --config, and DropIns those in the Folder of --config-dir.
@@ -70,14 +70,14 @@ func (in Case) lacksFacts() bool { return in.Check && in.Facts == nil }
 
 // AskBinary asks whether the kubelet's binary accepts the finished node; nil if it was not asked, or did not answer.
 // Without an answer the boot is degraded, and the rules decide alone.
-func (in Case) AskBinary(ctx context.Context) (verdict *world.DryRunAns, found origin.Collector) {
+func (in Case) AskBinary(ctx context.Context) (verdict *tape.DryRunAns, found origin.Collector) {
 	if !in.isJudged() || in.lacksFacts() {
 		return nil, found
 	}
 
 	in.Finished(in.makeFinished())
 	req := newDryRunReq(in.Node, in.Kubelet)
-	a, ans, err := world.DryRun.Ask(ctx, in.Binary, req)
+	a, ans, err := tape.DryRun.Ask(ctx, in.Binary, req)
 	switch {
 	case ans.Code() == fault.Unread:
 		return nil, found
@@ -101,12 +101,12 @@ func (in Case) AskBinary(ctx context.Context) (verdict *world.DryRunAns, found o
 }
 
 // newDryRunReq returns the question whether the kubelet's binary accepts a node.
-func newDryRunReq(n node.Node, k world.KubeletAns) world.DryRunReq {
-	return world.DryRunReq{Kubelet: k.KnownVersion(), Digest: digestFiles(n)}
+func newDryRunReq(n desired.Node, k tape.KubeletAns) tape.DryRunReq {
+	return tape.DryRunReq{Kubelet: k.KnownVersion(), Digest: digestFiles(n)}
 }
 
 // digestFiles returns a digest of the planned files that a dry run may read.
-func digestFiles(n node.Node) string {
+func digestFiles(n desired.Node) string {
 	type file struct{ Path, Kind, Text string }
 	files := []file{}
 	for _, f := range n.Files {
@@ -170,12 +170,12 @@ func (j checker) applyVerdict(found []rules.Violation) (rest []rules.Violation) 
 func (j checker) isQuoted(f rules.Violation, text string) bool {
 	quotes := func(value string) bool { return value != "" && strings.Contains(text, strconv.Quote(value)) }
 	if f.Flag != "" {
-		flag, _ := node.FindFlag(j.Node.Flags, f.Flag)
+		flag, _ := desired.FindFlag(j.Node.Flags, f.Flag)
 		return quotes(flag.Value)
 	}
 
 	var value any = j.Files.Merged.Config.Object()
-	for _, key := range world.SplitPointer(f.Pointer) {
+	for _, key := range tape.SplitPointer(f.Pointer) {
 		object, _ := value.(map[string]any)
 		value = object[key]
 	}
@@ -203,7 +203,7 @@ func isWithin(f, item rules.Violation) bool {
 }
 
 // reportContradiction reports what the kubelet's binary accepts, and rules refuse.
-func (j checker) reportContradiction(a *world.DryRunAns, covered []rules.Violation) {
+func (j checker) reportContradiction(a *tape.DryRunAns, covered []rules.Violation) {
 	var items []string
 	for _, f := range covered {
 		if f.Severity == rules.Error && !f.Newer {
@@ -220,7 +220,7 @@ func (j checker) reportContradiction(a *world.DryRunAns, covered []rules.Violati
 }
 
 // reportRefusal reports the words of the kubelet's binary, at the first of the items that are refused.
-func (j checker) reportRefusal(a *world.DryRunAns, refused []rules.Violation) {
+func (j checker) reportRefusal(a *tape.DryRunAns, refused []rules.Violation) {
 	if len(refused) == 0 {
 		j.Report(ofDryRun(origin.Error(
 			fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The installed kubelet would not start",
@@ -309,7 +309,7 @@ func (j checker) findNamed(text string) (named []rules.Violation) {
 // or "memory": the name has a capital or its path, or it is of the whole configuration or of an object that the text
 // names.
 func isFieldName(word, pointer, text string) bool {
-	keys := world.SplitPointer(pointer)
+	keys := tape.SplitPointer(pointer)
 	if len(keys) < 2 || strings.ToLower(word) != word || strings.Contains(word, ".") {
 		return true
 	}
@@ -327,7 +327,7 @@ var upper = lazy.Regexp(`[A-Z]`)
 // first counts.
 func addFields(items map[string]rules.Violation, parent string, object map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		pointer := parent + world.Pointer(name)
+		pointer := parent + tape.Pointer(name)
 		if _, isThere := items[name]; !isThere {
 			items[name] = rules.Violation{Pointer: pointer}
 			if parent == "/featureGates" {

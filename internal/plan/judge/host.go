@@ -21,11 +21,11 @@ func (j checker) checkHost(ctx context.Context) {
 		return
 	}
 	listeners := rules.Listeners(j.effective)
-	req := world.HostReq{Ports: []int64{}}
+	req := tape.HostReq{Ports: []int64{}}
 	for _, l := range listeners {
 		req.Ports = append(req.Ports, l.Port)
 	}
-	a, isKnown := ask(ctx, j, world.Host, req)
+	a, isKnown := ask(ctx, j, tape.Host, req)
 	if !isKnown {
 		return
 	}
@@ -56,7 +56,7 @@ func (j checker) checkHost(ctx context.Context) {
 
 // checkNetwork reports a missing configuration of CNI. Before a node has joined that is usual, so it is a note.
 func (j checker) checkNetwork(folder string) {
-	isPlanned := func(f node.File) bool { return path.Dir(f.Path) == folder }
+	isPlanned := func(f desired.File) bool { return path.Dir(f.Path) == folder }
 	if folder == "" || slices.ContainsFunc(j.Node.Files, isPlanned) {
 		return
 	}
@@ -73,8 +73,8 @@ func (j checker) checkNetwork(folder string) {
 }
 
 // checkListener warns of another process that listens where the kubelet will. It may end before the kubelet starts.
-func (j checker) checkListener(l rules.Listener, found []world.ListenerAns) {
-	i := slices.IndexFunc(found, func(other world.ListenerAns) bool { return l.IsTakenBy(other.At) })
+func (j checker) checkListener(l rules.Listener, found []tape.ListenerAns) {
+	i := slices.IndexFunc(found, func(other tape.ListenerAns) bool { return l.IsTakenBy(other.At) })
 	if i < 0 {
 		return
 	}
@@ -99,10 +99,10 @@ func (j checker) checkListener(l rules.Listener, found []world.ListenerAns) {
 // leavesForwarding reports whether the forwarding of IPv4 packets is of no interest: the site sets it in a file of
 // sysctl.d, or the node has only IPv6 addresses.
 func (j checker) leavesForwarding() bool {
-	flag, _ := node.FindFlag(j.Node.Flags, "node-ip")
+	flag, _ := desired.FindFlag(j.Node.Flags, "node-ip")
 	isIPv6 := strings.Contains(flag.Value, ":") && !strings.Contains(flag.Value, ".")
 
-	return isIPv6 || slices.ContainsFunc(j.Node.Files, func(f node.File) bool {
+	return isIPv6 || slices.ContainsFunc(j.Node.Files, func(f desired.File) bool {
 		return path.Base(path.Dir(f.Path)) == "sysctl.d" && strings.Contains(f.Text.Template(), "ip_forward")
 	})
 }

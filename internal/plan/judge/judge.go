@@ -30,15 +30,15 @@ import (
 type Case struct {
 	stages.Inputs    // of every stage
 	Site             *lang.Site
-	Tape             *world.Tape           // nil in a check
-	Binary           *world.Tape           // asks the kubelet's binary; nil: it is not asked
+	Tape             *tape.Tape            // nil in a check
+	Binary           *tape.Tape            // asks the kubelet's binary; nil: it is not asked
 	IsAskedElsewhere bool                  // it is asked on other sample machines, whose base is known
 	Finished         func(FinishedKubelet) // gets the kubelet before the binary is asked; nil: it is not asked
 	Unit             string                // of the kubelet
-	Node             node.Node
-	Files            *effective.Files  // nil: a stage has reported why they cannot be merged
-	Accepts          *world.AcceptsAns // nil: the binary was not asked, or did not answer
-	Advises          bool              // also about settings of the base that do not matter yet
+	Node             desired.Node
+	Files            *effective.Files // nil: a stage has reported why they cannot be merged
+	Accepts          *tape.AcceptsAns // nil: the binary was not asked, or did not answer
+	Advises          bool             // also about settings of the base that do not matter yet
 }
 
 // checker checks one node.
@@ -46,10 +46,10 @@ type checker struct {
 	Case
 	*origin.Collector
 
-	verdict   *world.DryRunAns // nil: the kubelet's binary was not asked, or did not answer
-	pointers  []string         // of the fields that stages set, sorted
-	flags     *kubelet.Flags   // of the whole command line, see listWords
-	effective rules.Subject    // the kubelet with the configuration that it works with, flags included
+	verdict   *tape.DryRunAns // nil: the kubelet's binary was not asked, or did not answer
+	pointers  []string        // of the fields that stages set, sorted
+	flags     *kubelet.Flags  // of the whole command line, see listWords
+	effective rules.Subject   // the kubelet with the configuration that it works with, flags included
 }
 
 // CheckRules reports the flags and fields of the finished node that the installed kubelet rejects or silently ignores.
@@ -59,7 +59,7 @@ type checker struct {
 // Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
 // files exist and certificates can be used. Fails where the kubelet would not start. Items that a recording was never
 // asked for are not checked.
-func (in Case) CheckRules(ctx context.Context, verdict *world.DryRunAns) (
+func (in Case) CheckRules(ctx context.Context, verdict *tape.DryRunAns) (
 	declares *[]rules.Declaration, found origin.Collector,
 ) {
 	j := checker{
@@ -111,7 +111,7 @@ func (j checker) checkSizes() {
 		}
 	}
 	if total > 2*nodefile.MaxContent && len(j.Diags) == 0 {
-		largest := slices.MaxFunc(j.Node.Files, func(a, b node.File) int {
+		largest := slices.MaxFunc(j.Node.Files, func(a, b desired.File) int {
 			return cmp.Compare(len(a.Text.Template()), len(b.Text.Template()))
 		})
 		j.Error(fault.Limit, largest.FindDeclaration(), "The files of this node are too large",
@@ -129,7 +129,7 @@ func (j checker) checkStub(ctx context.Context) {
 	if file == "" || j.Tape == nil {
 		return
 	}
-	a, _, err := world.Exists.Ask(ctx, j.Tape, world.ExistsReq{Path: file})
+	a, _, err := tape.Exists.Ask(ctx, j.Tape, tape.ExistsReq{Path: file})
 	if path.Base(file) != stub && (err != nil || path.Base(a.Target) != stub) {
 		return
 	}

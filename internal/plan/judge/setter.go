@@ -246,7 +246,7 @@ func (j checker) findFlagSetter(f rules.Violation) setter {
 	if use.From != ownFlags {
 		return j.makeInherited(use.From, use.Assumed)
 	}
-	flag, _ := node.FindFlag(j.Node.Flags, f.Flag)
+	flag, _ := desired.FindFlag(j.Node.Flags, f.Flag)
 	from := flag.Origins
 	for _, l := range j.Node.Labels {
 		if f.Flag == labelsFlag && l.Key == f.Member {
@@ -284,7 +284,7 @@ func (j checker) findHidden(f rules.Violation) string {
 	flag, _ := known.FlagAt(f.Flag, minor)
 	field := rules.Violation{Pointer: "/" + strings.ReplaceAll(flag.Field, ".", "/")}
 	if f.Member != "" {
-		field.Pointer += world.Pointer(f.Member)
+		field.Pointer += tape.Pointer(f.Member)
 	}
 	if _, isSet := j.Files.Merged.Config.Get(field.Pointer); flag.Field == "" || !isSet {
 		return ""

@@ -19,7 +19,7 @@ import (
 
 // ask returns an answer of the machine; isKnown is false without one, as in a check.
 func ask[Req, Ans any](
-	ctx context.Context, j checker, topic world.Topic[Req, Ans], req Req,
+	ctx context.Context, j checker, topic tape.Topic[Req, Ans], req Req,
 ) (a Ans, isKnown bool) {
 	if j.Tape == nil {
 		return a, false
@@ -61,7 +61,7 @@ func (j checker) makeSubject(ctx context.Context) rules.Subject {
 			return j.lookUpProgram(ctx, p)
 		}
 		s.Machine.Logind = func() (rules.Logind, bool) {
-			a, isKnown := ask(ctx, j, world.Logind, world.LogindReq{})
+			a, isKnown := ask(ctx, j, tape.Logind, tape.LogindReq{})
 			return hostfiles.FindLogind(a, j.Node.Files), isKnown
 		}
 	}
@@ -75,10 +75,10 @@ func (in Case) makeInstalled() rules.Subject {
 }
 
 // isRuntimeConfig reports whether a planned file is of the configuration of containerd or CRI-O.
-func isRuntimeConfig(f node.File) bool {
+func isRuntimeConfig(f desired.File) bool {
 	folders := []string{"/etc/containerd", "/etc/containerd/conf.d", "/etc/crio", "/etc/crio/crio.conf.d"}
 
-	return f.Kind == node.Regular && slices.Contains(folders, path.Dir(f.Path))
+	return f.Kind == desired.Regular && slices.Contains(folders, path.Dir(f.Path))
 }
 
 // listPlugins returns the names of the plugins in the configuration of image credential providers, planned or on the
@@ -93,7 +93,7 @@ func (j checker) listPlugins(ctx context.Context) (names []string, refused strin
 	isPlanned := false
 	for _, f := range j.Node.Files {
 		isInFolder := path.Dir(f.Path) == place && kubelet.IsCredentialProviderFile(f.Path)
-		if f.Kind != node.Regular || f.Path != place && !isInFolder {
+		if f.Kind != desired.Regular || f.Path != place && !isInFolder {
 			continue
 		}
 		isPlanned = true
@@ -106,7 +106,7 @@ func (j checker) listPlugins(ctx context.Context) (names []string, refused strin
 	if isPlanned {
 		return names, ""
 	}
-	a, isKnown := ask(ctx, j, world.Exists, world.ExistsReq{Path: place, Providers: true})
+	a, isKnown := ask(ctx, j, tape.Exists, tape.ExistsReq{Path: place, Providers: true})
 	if !isKnown {
 		return nil, ""
 	}
@@ -116,14 +116,14 @@ func (j checker) listPlugins(ctx context.Context) (names []string, refused strin
 
 // lookUpProgram looks up a program that the kubelet executes: a planned file, or one of the disk.
 func (j checker) lookUpProgram(ctx context.Context, p string) (program rules.Program, isKnown bool) {
-	if f, ok := j.Node.FindFile(p); ok && f.Kind == node.Regular {
+	if f, ok := j.Node.FindFile(p); ok && f.Kind == desired.Regular {
 		program.Exists = true
 		if f.Mode != 0 && f.Mode&0o111 == 0 {
 			program.Refused = "permission denied"
 		}
 		return program, true
 	}
-	a, isKnown := ask(ctx, j, world.Exists, world.ExistsReq{Path: p, Program: true})
+	a, isKnown := ask(ctx, j, tape.Exists, tape.ExistsReq{Path: p, Program: true})
 
 	return rules.Program{Exists: a.Exists, Refused: a.Refused}, isKnown
 }
@@ -157,7 +157,7 @@ func (j checker) findDropInVariable(ctx context.Context) *bool {
 			isComplete = false
 			continue
 		}
-		a, isKnown := ask(ctx, j, world.Original, world.OriginalReq{Path: file})
+		a, isKnown := ask(ctx, j, tape.Original, tape.OriginalReq{Path: file})
 		if setsDropInVariable(a.Text) {
 			return new(true)
 		}
@@ -195,7 +195,7 @@ func (j checker) makeConfig() (c *kubelet.Config, isPart bool, unset []string) {
 	c = kubelet.NewConfig()
 	for _, s := range j.Node.Settings {
 		if s.Delete {
-			unset = append(unset, world.Pointer(s.Path...))
+			unset = append(unset, tape.Pointer(s.Path...))
 			continue
 		}
 		if err := c.Set(s.Path, s.Value); err != nil {
@@ -209,20 +209,20 @@ func (j checker) makeConfig() (c *kubelet.Config, isPart bool, unset []string) {
 // pathExists reports whether the kubelet will find a path: a planned file, a folder above one, or a path of the
 // disk.
 func (j checker) pathExists(ctx context.Context, p string) (exists, isKnown bool) {
-	isPlanned := func(f node.File) bool {
-		return f.Kind != node.Missing && hostfiles.Covers(p, f.Path)
+	isPlanned := func(f desired.File) bool {
+		return f.Kind != desired.Missing && hostfiles.Covers(p, f.Path)
 	}
 	if slices.ContainsFunc(j.Node.Files, isPlanned) {
 		return true, true
 	}
-	a, isKnown := ask(ctx, j, world.Exists, world.ExistsReq{Path: p})
+	a, isKnown := ask(ctx, j, tape.Exists, tape.ExistsReq{Path: p})
 
 	return a.Exists, isKnown
 }
 
 // makeAccepts returns the flags and gates in a binary's help, in the form that rules take; nil if it was not
 // asked.
-func makeAccepts(a *world.AcceptsAns) *rules.Accepts {
+func makeAccepts(a *tape.AcceptsAns) *rules.Accepts {
 	if a == nil {
 		return nil
 	}
@@ -251,7 +251,7 @@ func makeAccepts(a *world.AcceptsAns) *rules.Accepts {
 // as planned, or as they are on the node. Planned CAs are checked here, so that a laptop can do it; all else is
 // asked through the tape.
 func (j checker) refuseServing(ctx context.Context, cert, key string) (why string, isKnown bool) {
-	req := world.ServingReq{Cert: cert, Key: key}
+	req := tape.ServingReq{Cert: cert, Key: key}
 	if f, ok := j.findWritten(ctx, cert); ok {
 		text := f.Text.Template()
 		switch {
@@ -270,7 +270,7 @@ func (j checker) refuseServing(ctx context.Context, cert, key string) (why strin
 	if isPrivateKey(req.CertText) || isPrivateKey(req.KeyText) {
 		return "", false
 	}
-	a, isKnown := ask(ctx, j, world.Serving, req)
+	a, isKnown := ask(ctx, j, tape.Serving, req)
 
 	return a.Refused, isKnown
 }
@@ -286,11 +286,11 @@ func isPrivateKey(text *string) bool {
 }
 
 // findWritten returns the planned file at a path. A create_only file that exists stays as it is.
-func (j checker) findWritten(ctx context.Context, path string) (f node.File, ok bool) {
+func (j checker) findWritten(ctx context.Context, path string) (f desired.File, ok bool) {
 	f, ok = j.Node.FindFile(path)
-	ok = ok && f.Kind == node.Regular
+	ok = ok && f.Kind == desired.Regular
 	if ok && f.CreateOnly {
-		a, isKnown := ask(ctx, j, world.Exists, world.ExistsReq{Path: path})
+		a, isKnown := ask(ctx, j, tape.Exists, tape.ExistsReq{Path: path})
 		ok = !a.Exists || !isKnown
 	}
 

@@ -24,7 +24,7 @@ const settingHelp = "It may be a secret, and every user of a node can read its f
 
 // refuseSecrets reports what in the site's text is evidently a secret, and hides it from what diagnostics show. What
 // was reported there as a secret already is not reported again.
-func (l *loader) refuseSecrets(files []world.SiteFile, bodies []*hclsyntax.Body) {
+func (l *loader) refuseSecrets(files []tape.SiteFile, bodies []*hclsyntax.Body) {
 	for _, body := range bodies {
 		l.refuseSettings(body)
 	}
@@ -62,7 +62,7 @@ func (l *loader) refuse(at hcl.Range, secrets []string, summary, help string) {
 }
 
 // findRange returns the place of a part of a file.
-func findRange(f world.SiteFile, start, end int) hcl.Range {
+func findRange(f tape.SiteFile, start, end int) hcl.Range {
 	position := func(at int) hcl.Pos {
 		line := strings.LastIndexByte(f.Text[:at], '\n') + 1
 		return hcl.Pos{

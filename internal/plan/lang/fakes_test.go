@@ -27,9 +27,9 @@ func (f fake) Outputs(stages.Declared) cty.Type { return cty.EmptyObject }
 func options() LoadOptions { return LoadOptions{Stages: builtin.Stages(), Version: "0.3.1"} }
 
 // siteFiles are the files of an archive, as a recording would hold them.
-func siteFiles(a *txtar.Archive) (out []world.SiteFile) {
+func siteFiles(a *txtar.Archive) (out []tape.SiteFile) {
 	for _, f := range a.Files {
-		out = append(out, world.SiteFile{Name: f.Name, Text: string(f.Data)})
+		out = append(out, tape.SiteFile{Name: f.Name, Text: string(f.Data)})
 	}
 	return out
 }

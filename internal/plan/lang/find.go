@@ -213,7 +213,7 @@ func listInEffect(layers []Layer) (names []string) {
 
 // describeLayers returns a note for each file without effect, and a warning for each one that may be meant for the site
 // and has another name. files are those that were read: what they name is data.
-func describeLayers(fsys Files, layers []Layer, files []world.SiteFile) (diags hcl.Diagnostics) {
+func describeLayers(fsys Files, layers []Layer, files []tape.SiteFile) (diags hcl.Diagnostics) {
 	for _, l := range layers {
 		for _, file := range l.Files {
 			switch {
@@ -271,12 +271,12 @@ func looksLikeSiteFile(base string) bool {
 var misspelt = lazy.Regexp(`\.hcl|\.(hlc|hc|hl|chl)$|vars|\.tftpl|\.(tf|var|tmpl|tpl|ya?ml|json|toml)$|^[0-9]+-`)
 
 // isNamed reports whether a site, or a test in the folder of a file, names the file: then it is data.
-func isNamed(fsys Files, file string, files []world.SiteFile) bool {
+func isNamed(fsys Files, file string, files []tape.SiteFile) bool {
 	isIn := func(text string) bool {
 		base := path.Base(file) + `"`
 		return strings.Contains(text, `"`+base) || strings.Contains(text, "/"+base)
 	}
-	if slices.ContainsFunc(files, func(f world.SiteFile) bool { return isIn(f.Text) }) {
+	if slices.ContainsFunc(files, func(f tape.SiteFile) bool { return isIn(f.Text) }) {
 		return true
 	}
 
@@ -466,14 +466,14 @@ func cannotRead(name string, err error) *hcl.Diagnostic {
 }
 
 // read returns the contents of files that find has returned.
-func read(fsys Files, names []string) (out []world.SiteFile, diags hcl.Diagnostics) {
+func read(fsys Files, names []string) (out []tape.SiteFile, diags hcl.Diagnostics) {
 	for _, name := range names {
 		b, err := fsys.ReadFile(name, MaxBytes)
 		if err != nil {
 			diags = append(diags, cannotRead(name, err))
 			continue
 		}
-		out = append(out, world.SiteFile{Name: name, Text: string(b)})
+		out = append(out, tape.SiteFile{Name: name, Text: string(b)})
 	}
 
 	return out, diags

@@ -27,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two string) {
 		invariants(
 			t,
-			[]world.SiteFile{
+			[]tape.SiteFile{
 				{Name: "1.hcl", Text: one},
 				{Name: "2.hcl", Text: two},
 				{Name: "3.preletvars.hcl", Text: two},
@@ -41,7 +41,7 @@ func FuzzLoad(f *testing.F) {
 
 // invariants hold for any bytes: it ends, it gives the same twice, each diagnostic has a code of the site's text and
 // points into a file, and so does each expression of a site that was accepted.
-func invariants(t *testing.T, files []world.SiteFile) {
+func invariants(t *testing.T, files []tape.SiteFile) {
 	sources := map[string]string{}
 	for _, f := range files {
 		sources[f.Name] = f.Text

@@ -49,7 +49,7 @@ func TestHostileTextIsRefusedBeforeItIsParsed(t *testing.T) {
 
 func refused(t *testing.T, file, text string) {
 	t.Helper()
-	_, diags := Parse([]world.SiteFile{{Name: file, Text: text}}, options())
+	_, diags := Parse([]tape.SiteFile{{Name: file, Text: text}}, options())
 	if len(diags) != 1 || origin.CodeOf(diags[0]) != fault.Limit {
 		t.Errorf("%s, %d bytes: got %d diagnostics, the first %.300s; want one with the code limit",
 			file, len(text), len(diags), show(diags))
@@ -72,7 +72,7 @@ func TestHostileTextInsideOfTheLimitsEnds(t *testing.T) {
 				t.Fatalf("got %d tokens, want a number near the limit", n)
 			}
 			began := time.Now()
-			_, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: text}}, options())
+			_, diags := Parse([]tape.SiteFile{{Name: "a.hcl", Text: text}}, options())
 			if d := time.Since(began); d > time.Minute {
 				t.Errorf("%d times: took %s with %d diagnostics, want less time and none", n, d, len(diags))
 			}

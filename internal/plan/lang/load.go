@@ -43,7 +43,7 @@ type LoadOptions struct {
 // Load finds, reads and checks a site. The site is never nil, so that its Sources can be printed; it may be used only
 // if the diagnostics have no error. The error for a site without files has the code no-site.
 func Load(fsys Files, opts LoadOptions) (*Site, hcl.Diagnostics) {
-	var files []world.SiteFile
+	var files []tape.SiteFile
 	layers, diags := find(fsys, opts)
 	if !diags.HasErrors() {
 		files, diags = read(fsys, listInEffect(layers))
@@ -71,7 +71,7 @@ func Load(fsys Files, opts LoadOptions) (*Site, hcl.Diagnostics) {
 }
 
 // Parse checks a site whose files were read before, in the order given. The type of a file depends on its name.
-func Parse(files []world.SiteFile, opts LoadOptions) (*Site, hcl.Diagnostics) {
+func Parse(files []tape.SiteFile, opts LoadOptions) (*Site, hcl.Diagnostics) {
 	l := &loader{
 		site:  newSite(),
 		opts:  opts,
@@ -126,7 +126,7 @@ type loader struct {
 }
 
 // load builds the site, and returns the bodies of its files.
-func (l *loader) load(files []world.SiteFile) []*hclsyntax.Body {
+func (l *loader) load(files []tape.SiteFile) []*hclsyntax.Body {
 	if len(files) > maxFiles {
 		l.Report(tooManyFiles(files[maxFiles].Name))
 		return nil
@@ -151,7 +151,7 @@ func (l *loader) load(files []world.SiteFile) []*hclsyntax.Body {
 }
 
 // parseFiles returns the bodies of site files and of vars files, and keeps the templates and the data.
-func (l *loader) parseFiles(files []world.SiteFile) (bodies, vars []*hclsyntax.Body) {
+func (l *loader) parseFiles(files []tape.SiteFile) (bodies, vars []*hclsyntax.Body) {
 	var unread []string // vars files
 
 	for _, f := range files {
@@ -560,7 +560,7 @@ func (l *loader) hide(r hcl.Range) {
 }
 
 // sortDiagnostics sorts by file and place. Those without a place come first.
-func sortDiagnostics(files []world.SiteFile, ds hcl.Diagnostics) {
+func sortDiagnostics(files []tape.SiteFile, ds hcl.Diagnostics) {
 	number := map[string]int{}
 	for i, f := range files {
 		number[f.Name] = i

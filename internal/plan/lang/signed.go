@@ -26,7 +26,7 @@ const signatureFile = ListFile + ".sig"
 func checkSigned(
 	fsys Files,
 	opts LoadOptions,
-	files []world.SiteFile,
+	files []tape.SiteFile,
 ) (uint64, *hcl.Diagnostic) {
 	name := findList(fsys, opts)
 	if name == "" {

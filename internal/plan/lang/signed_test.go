@@ -22,19 +22,19 @@ func TestSignedList(t *testing.T) {
 		t.Fatalf("parseList: got %+v, %v; want counter 3 and three files", list, err)
 	}
 
-	a := world.SiteFile{Name: "/etc/prelet/a.hcl", Text: "a"}
-	d := world.SiteFile{Name: "/etc/prelet/d.preletdata.yaml", Text: "d"}
-	b := world.SiteFile{Name: "/usr/lib/prelet/site/b c.hcl", Text: "b"}
+	a := tape.SiteFile{Name: "/etc/prelet/a.hcl", Text: "a"}
+	d := tape.SiteFile{Name: "/etc/prelet/d.preletdata.yaml", Text: "d"}
+	b := tape.SiteFile{Name: "/usr/lib/prelet/site/b c.hcl", Text: "b"}
 	for name, test := range map[string]struct {
-		files []world.SiteFile
+		files []tape.SiteFile
 		want  []string
 	}{
-		"as listed": {[]world.SiteFile{a, b, d}, nil},
-		"missing":   {[]world.SiteFile{a, d}, []string{"b c.hcl is listed, and is missing or hidden"}},
-		"changed":   {[]world.SiteFile{{Name: "x/a.hcl", Text: "b"}, b, d}, []string{"x/a.hcl was changed"}},
-		"added":     {[]world.SiteFile{a, b, d, {Name: "c.hcl", Text: "a"}}, []string{"c.hcl is not listed"}},
-		"data":      {[]world.SiteFile{a, b, {Name: d.Name, Text: "e"}}, []string{d.Name + " was changed"}},
-		"twice":     {[]world.SiteFile{a, b, d, {Name: "x/a.hcl", Text: "a"}}, []string{"x/a.hcl is not listed"}},
+		"as listed": {[]tape.SiteFile{a, b, d}, nil},
+		"missing":   {[]tape.SiteFile{a, d}, []string{"b c.hcl is listed, and is missing or hidden"}},
+		"changed":   {[]tape.SiteFile{{Name: "x/a.hcl", Text: "b"}, b, d}, []string{"x/a.hcl was changed"}},
+		"added":     {[]tape.SiteFile{a, b, d, {Name: "c.hcl", Text: "a"}}, []string{"c.hcl is not listed"}},
+		"data":      {[]tape.SiteFile{a, b, {Name: d.Name, Text: "e"}}, []string{d.Name + " was changed"}},
+		"twice":     {[]tape.SiteFile{a, b, d, {Name: "x/a.hcl", Text: "a"}}, []string{"x/a.hcl is not listed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := list.compare(test.files); !slices.Equal(got, test.want) {

@@ -75,7 +75,7 @@ func parseList(text []byte) (*signedList, error) {
 
 // compare returns how files differ from the list, nil if they are exactly the listed ones. The folder of a file is not
 // compared: it does not change the meaning of the file.
-func (l *signedList) compare(files []world.SiteFile) []string {
+func (l *signedList) compare(files []tape.SiteFile) []string {
 	missing := maps.Clone(l.hashes)
 	var differences []string
 

@@ -25,7 +25,7 @@ import (
 // Site is a checked site that is not evaluated. All bodies are native syntax trees with overrides applied; ranges are
 // those of the file that an attribute comes from.
 type Site struct {
-	Files     []world.SiteFile  // every file that was read, in order, vars files included
+	Files     []tape.SiteFile   // every file that was read, in order, vars files included
 	Layers    []Layer           // where Load looked, in order, with the files without effect; nil in a recording
 	Sources   map[string][]byte // by the file names of ranges, for snippets and explain
 	Prelet    *hclsyntax.Body   // nil: not written

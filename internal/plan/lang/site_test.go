@@ -100,7 +100,7 @@ func TestRequiredVersion(t *testing.T) {
 		{"(devel)", ">= 99", true},
 	} {
 		_, diags := Parse(
-			[]world.SiteFile{{Name: "a.hcl", Text: "prelet {\n  required_version = \"" + c.need + "\"\n}\n"}},
+			[]tape.SiteFile{{Name: "a.hcl", Text: "prelet {\n  required_version = \"" + c.need + "\"\n}\n"}},
 			LoadOptions{Version: c.have},
 		)
 		if diags.HasErrors() == c.ok {
@@ -110,10 +110,10 @@ func TestRequiredVersion(t *testing.T) {
 }
 
 func TestOrderOfFilesInAnArchiveIsTheirs(t *testing.T) {
-	a := world.SiteFile{Name: "a.hcl", Text: `stage "label" "a" {}`}
-	b := world.SiteFile{Name: "b.hcl", Text: `stage "label" "b" {}`}
-	one, _ := Parse([]world.SiteFile{a, b}, options())
-	two, _ := Parse([]world.SiteFile{b, a}, options())
+	a := tape.SiteFile{Name: "a.hcl", Text: `stage "label" "a" {}`}
+	b := tape.SiteFile{Name: "b.hcl", Text: `stage "label" "b" {}`}
+	one, _ := Parse([]tape.SiteFile{a, b}, options())
+	two, _ := Parse([]tape.SiteFile{b, a}, options())
 	if one.Stages[0].Name != "a" || two.Stages[0].Name != "b" {
 		t.Errorf("first stages: got %s and %s, want a and b", one.Stages[0].Name, two.Stages[0].Name)
 	}
@@ -159,7 +159,7 @@ func TestAStageTypeMayOwnAMetaName(t *testing.T) {
 		Fields: []schema.Field{schema.Attr[string]{Name: "timeout", Doc: "A text."}},
 	}}}
 	s, diags := Parse(
-		[]world.SiteFile{{Name: "a.hcl", Text: "stage \"own\" \"x\" {\n  timeout = \"1s\"\n}\n"}},
+		[]tape.SiteFile{{Name: "a.hcl", Text: "stage \"own\" \"x\" {\n  timeout = \"1s\"\n}\n"}},
 		LoadOptions{Stages: []stages.Stage{own}},
 	)
 	if diags.HasErrors() || s.Stages[0].Body.Attributes["timeout"] == nil || s.Stages[0].Timeout != nil {
@@ -247,7 +247,7 @@ func TestSecretsInVarsFiles(t *testing.T) {
 		"a = \"x\"; pw = \"c4nary\"\n":                "a = ****",
 		"pw = " + strings.Repeat("[", 200) + "c4nary": "pw = ****",
 	} {
-		s, diags := Parse([]world.SiteFile{
+		s, diags := Parse([]tape.SiteFile{
 			{Name: "a.hcl", Text: "variable \"pw\" { sensitive = true }\nvariable \"a\" {}\n"},
 			{Name: "b.prelet.vars", Text: form},
 		}, LoadOptions{})

@@ -20,8 +20,8 @@ import (
 type checker struct {
 	origin.Collector
 
-	tape *world.Tape
-	node node.Node
+	tape *tape.Tape
+	node desired.Node
 }
 
 // Check asks the node about what apply needs: whether the owners of files exist, whether prelet's own unit
@@ -29,15 +29,15 @@ type checker struct {
 //
 // Without an answer (a recording that was never asked, a node whose systemd does not answer) it reports nothing,
 // and apply reports the failure.
-func Check(ctx context.Context, tape *world.Tape, n node.Node) origin.Collector {
-	var planned []node.File
+func Check(ctx context.Context, answers *tape.Tape, n desired.Node) origin.Collector {
+	var planned []desired.File
 	for _, f := range n.Files {
-		if f.Kind != node.Missing {
+		if f.Kind != desired.Missing {
 			planned = append(planned, f)
 		}
 	}
 
-	c := checker{tape: tape, node: n}
+	c := checker{tape: answers, node: n}
 	c.checkOwners(ctx, planned)
 	c.checkWritable(ctx, planned)
 	c.checkKubeletUnit(ctx)
@@ -50,12 +50,12 @@ func Check(ctx context.Context, tape *world.Tape, n node.Node) origin.Collector 
 	return c.Collector
 }
 
-func (c *checker) checkOwners(ctx context.Context, files []node.File) {
+func (c *checker) checkOwners(ctx context.Context, files []desired.File) {
 	for _, f := range files {
 		if !hasName(f.Owner) {
 			continue
 		}
-		_, ans, err := world.Owner.Ask(ctx, c.tape, world.OwnerReq{Owner: f.Owner})
+		_, ans, err := tape.Owner.Ask(ctx, c.tape, tape.OwnerReq{Owner: f.Owner})
 		if err != nil && ans.Code() == fault.Absent {
 			c.Error(
 				fault.CannotWrite, f.OwnerRange, "The owner of "+f.Path+" does not exist",
@@ -74,20 +74,20 @@ func hasName(owner string) bool {
 	return slices.ContainsFunc(strings.Split(owner, ":"), isName)
 }
 
-func (c *checker) checkWritable(ctx context.Context, files []node.File) {
-	isElsewhere := func(f node.File) bool {
-		return !node.IsWritable(f.Path, nil)
+func (c *checker) checkWritable(ctx context.Context, files []desired.File) {
+	isElsewhere := func(f desired.File) bool {
+		return !desired.IsWritable(f.Path, nil)
 	}
 	if !slices.ContainsFunc(files, isElsewhere) {
 		return
 	}
 
-	unit, _, _ := world.Unit.Ask(ctx, c.tape, world.UnitReq{Name: "prelet.service"}) // a failure leaves it empty
+	unit, _, _ := tape.Unit.Ask(ctx, c.tape, tape.UnitReq{Name: "prelet.service"}) // a failure leaves it empty
 	for _, f := range files {
-		if unit.Strict && !node.IsWritable(f.Path, unit.Writable) {
+		if unit.Strict && !desired.IsWritable(f.Path, unit.Writable) {
 			c.Error(
 				fault.CannotWrite, f.FindDeclaration(), "prelet.service may not write "+f.Path,
-				"%s", node.WhyReadOnly(f.Path),
+				"%s", desired.WhyReadOnly(f.Path),
 			)
 		}
 	}
@@ -97,8 +97,8 @@ func (c *checker) checkWritable(ctx context.Context, files []node.File) {
 // unit that are planned, and a planned program, may end that.
 func (c *checker) checkKubeletUnit(ctx context.Context) {
 	unit := c.node.KubeletUnit()
-	a, _, err := world.Unit.Ask(ctx, c.tape, world.UnitReq{Name: unit, Start: true})
-	isPlanned := func(f node.File) bool {
+	a, _, err := tape.Unit.Ask(ctx, c.tape, tape.UnitReq{Name: unit, Start: true})
+	isPlanned := func(f desired.File) bool {
 		return a.Start != nil && (f.Path == a.Start.Words[0] ||
 			a.Start.Missing != "" && strings.HasPrefix(f.Path+"/", a.Start.Missing+"/"))
 	}
@@ -135,8 +135,8 @@ func (c *checker) checkKubeletUnit(ctx context.Context) {
 }
 
 // checkUnit warns of a unit that apply cannot restart or reload; the boot is degraded then.
-func (c *checker) checkUnit(ctx context.Context, u node.Unit) {
-	a, _, err := world.Unit.Ask(ctx, c.tape, world.UnitReq{Name: u.Unit})
+func (c *checker) checkUnit(ctx context.Context, u desired.Unit) {
+	a, _, err := tape.Unit.Ask(ctx, c.tape, tape.UnitReq{Name: u.Unit})
 	code := fault.UnitMissing
 	var summary, next string
 

@@ -15,10 +15,10 @@ import (
 // checkCredentials warns of credentials that are gone, and have the value of the generation in place.
 func (c *checker) checkCredentials() {
 	for _, e := range c.tape.Entries() {
-		if e.Kind != world.KindCredential || e.Answer.Stale == 0 {
+		if e.Kind != tape.KindCredential || e.Answer.Stale == 0 {
 			continue
 		}
-		if r, err := world.Credential.Request(e.Question); err == nil {
+		if r, err := tape.Credential.Request(e.Question); err == nil {
 			d := stages.WarnKeptCredential(r.Name, e.Answer)
 			c.Report(d)
 			c.Degrade(origin.CodeOf(d), d.Summary)
@@ -33,7 +33,7 @@ func (c *checker) checkPublicSecrets() {
 	for _, e := range c.tape.Entries() {
 		what := describePublic(e.Question)
 		var v any
-		if what == "" || json.Unmarshal(e.Answer.Value, &v) != nil || !world.HoldsIn(v, kubelet.HoldsSecrets) {
+		if what == "" || json.Unmarshal(e.Answer.Value, &v) != nil || !tape.HoldsIn(v, kubelet.HoldsSecrets) {
 			continue
 		}
 		c.Warn(
@@ -45,18 +45,18 @@ func (c *checker) checkPublicSecrets() {
 }
 
 // describePublic names what others can read; "" for other questions.
-func describePublic(q world.Question) string {
+func describePublic(q tape.Question) string {
 	switch q.Kind {
-	case world.KindFile:
-		if r, err := world.File.Request(q); err == nil {
+	case tape.KindFile:
+		if r, err := tape.File.Request(q); err == nil {
 			return "File " + r.Path
 		}
-	case world.KindVariable:
-		if r, err := world.Variable.Request(q); err == nil && !r.Sensitive {
+	case tape.KindVariable:
+		if r, err := tape.Variable.Request(q); err == nil && !r.Sensitive {
 			return "The value of variable \"" + r.Name + "\""
 		}
-	case world.KindObject:
-		if r, err := world.Object.Request(q); err == nil {
+	case tape.KindObject:
+		if r, err := tape.Object.Request(q); err == nil {
 			return "ConfigMap " + r.Namespace + "/" + r.Name
 		}
 	}

@@ -29,9 +29,9 @@ import (
 type Guard struct {
 	Site     *lang.Site
 	Eval     *eval.Eval
-	Node     node.Node
+	Node     desired.Node
 	IsJoined bool
-	Targets  []world.ManagedTarget // of the current generation
+	Targets  []tape.ManagedTarget // of the current generation
 	// IsRemoved reports whether the plan removes or restores a file that the site no longer declares.
 	IsRemoved func(path string) bool
 	// ListNeeded returns stages and all that they need.
@@ -78,8 +78,8 @@ func (in Guard) listRefused() (files, reasons []string) {
 }
 
 // explain returns why a file of the kubelet must stay; "" if it may be removed, or is not the kubelet's.
-func (in Guard) explain(t world.ManagedTarget) string {
-	block := node.Block(t.Purpose)
+func (in Guard) explain(t tape.ManagedTarget) string {
+	block := desired.Block(t.Purpose)
 	_, isMoved := in.Node.FindPurpose(t.Purpose)
 	if isMoved && t.Action == "delete" && in.isBelowDropIn(t) {
 		return "layout = \"drop-in\" adds to " + t.Path + ", and prelet has made that file: " +
@@ -107,7 +107,7 @@ func (in Guard) explain(t world.ManagedTarget) string {
 
 // isBelowDropIn reports whether a file is the configuration that the planned drop-in adds to: the kubelet reads
 // only drop-ins that end in .conf.
-func (in Guard) isBelowDropIn(t world.ManagedTarget) bool {
+func (in Guard) isBelowDropIn(t tape.ManagedTarget) bool {
 	return t.Purpose == "kubelet-config" && in.Node.DropIn != "" && !strings.HasSuffix(t.Path, ".conf")
 }
 
@@ -188,7 +188,7 @@ func (in Guard) findVolatile(conditions ...hclsyntax.Expression) string {
 
 // isKubeletFile reports whether the kubelet reads the file of a `file` block when it starts, including
 // its certificates and kubeconfigs.
-func (in Guard) isKubeletFile(t world.ManagedTarget) bool {
+func (in Guard) isKubeletFile(t tape.ManagedTarget) bool {
 	isIdentity := path.Dir(t.Path) == "/etc/kubernetes" || hostfiles.Covers("/etc/kubernetes/pki", t.Path)
 	isNotifying := slices.Contains(t.Notify, "restart "+in.Node.KubeletUnit())
 

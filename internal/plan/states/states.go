@@ -26,9 +26,9 @@ import (
 
 // PlannedFile is a planned file, and the one on the disk.
 type PlannedFile struct {
-	node.File
+	desired.File
 
-	Old      world.TargetAns
+	Old      tape.TargetAns
 	Changes  bool
 	IsFailed bool // Old is not known
 }
@@ -36,7 +36,7 @@ type PlannedFile struct {
 // Change is how the kubelet's configuration changes.
 type Change struct {
 	inputs stages.Inputs
-	node   node.Node // Effective is the configuration of the planned kubelet
+	node   desired.Node // Effective is the configuration of the planned kubelet
 	files  []PlannedFile
 	config *PlannedFile // of the kubelet; nil: the plan does not write it
 	// The effective configuration, with the files in place and with the planned files. It is computed at its first use:
@@ -45,7 +45,7 @@ type Change struct {
 }
 
 // Compare compares the configuration of the files in place with that of the planned files; nil if it is not known.
-func Compare(in stages.Inputs, n node.Node, files []PlannedFile) *Change {
+func Compare(in stages.Inputs, n desired.Node, files []PlannedFile) *Change {
 	c := &Change{inputs: in, node: n, files: files}
 	c.config = c.findConfig()
 	if n.Effective == nil || c.config != nil && c.config.IsFailed {
@@ -72,7 +72,7 @@ func Compare(in stages.Inputs, n node.Node, files []PlannedFile) *Change {
 // List returns the states whose policy is in a flag or in a configuration that the plan writes.
 func (c *Change) List() []kubelet.ManagerState {
 	return slices.DeleteFunc(kubelet.ManagerStates(), func(m kubelet.ManagerState) bool {
-		return c.config == nil && !slices.ContainsFunc(c.node.Flags, func(f node.Flag) bool {
+		return c.config == nil && !slices.ContainsFunc(c.node.Flags, func(f desired.Flag) bool {
 			return !f.Assumed && f.Name == m.Flag
 		})
 	})
@@ -88,7 +88,7 @@ func (c *Change) findConfig() *PlannedFile {
 	if at < 0 || !isAnyPath && c.files[at].Path != place {
 		at = slices.IndexFunc(c.files, func(f PlannedFile) bool {
 			isKept := f.CreateOnly && f.Old.Exists
-			if f.Path != place || f.Kind != node.Regular || f.Old.Private || isKept {
+			if f.Path != place || f.Kind != desired.Regular || f.Old.Private || isKept {
 				return false
 			}
 			_, err := kubelet.ParseConfig(f.Text.Template())
@@ -124,7 +124,7 @@ func (c *Change) compute(text func(PlannedFile) string) map[string]any {
 }
 
 // parseFlags returns the flags in all variables of an environment file.
-func parseFlags(text string) (out []node.Flag) {
+func parseFlags(text string) (out []desired.Flag) {
 	env, err := kubelet.ParseEnvFile(text)
 	if err != nil {
 		return nil
@@ -134,7 +134,7 @@ func parseFlags(text string) (out []node.Flag) {
 		flags, _ := env.Get(variable)
 		for _, name := range flags.Names() {
 			value, _ := flags.Lookup(name)
-			out = append(out, node.Flag{Name: name, Value: value})
+			out = append(out, desired.Flag{Name: name, Value: value})
 		}
 	}
 
@@ -155,7 +155,7 @@ func parseConfig(text string) map[string]any {
 // isOutdated: the machine is the reason, and not a change of the plan. Without facts it keeps a state, unless the
 // configuration changes.
 func (c *Change) Refuse(
-	m kubelet.ManagerState, is world.TargetAns, readFacts func() *world.Facts,
+	m kubelet.ManagerState, is tape.TargetAns, readFacts func() *tape.Facts,
 ) (why string, isOutdated bool) {
 	if is.Garbled { // whatever the policy: the kubelet reads it before it compares
 		return "it is not a state that the kubelet can read", true
@@ -226,7 +226,7 @@ func compareWithMachine(
 	m kubelet.ManagerState,
 	doc managerStateDoc,
 	config map[string]any,
-	f *world.Facts,
+	f *tape.Facts,
 ) string {
 	switch {
 	case f == nil:
@@ -240,13 +240,13 @@ func compareWithMachine(
 
 // compareMemory is areMachineStatesEqual of pkg/kubelet/cm/memorymanager/policy_static.go: it compares the NUMA
 // nodes, the memory and huge pages of each, and the part of them that reservedMemory keeps.
-func compareMemory(doc managerStateDoc, f world.Facts, config map[string]any) string {
+func compareMemory(doc managerStateDoc, f tape.Facts, config map[string]any) string {
 	isWithoutNUMA := strings.Contains(f.Evidence["numa"], "meminfo") // then the kernel has no sizes of nodes
 	if len(doc.Machine) == 0 || isWithoutNUMA {
 		return ""
 	}
 
-	nodes := map[string]world.NUMANode{}
+	nodes := map[string]tape.NUMANode{}
 	for _, n := range f.NUMA {
 		nodes[strconv.Itoa(n.ID)] = n
 	}
@@ -280,7 +280,7 @@ func compareMemory(doc managerStateDoc, f world.Facts, config map[string]any) st
 }
 
 // listMemorySizes returns the bytes of a NUMA node by resource; nil if they are not known.
-func listMemorySizes(n world.NUMANode) map[string]uint64 {
+func listMemorySizes(n tape.NUMANode) map[string]uint64 {
 	if n.MemoryBytes == nil {
 		return nil
 	}
@@ -318,7 +318,7 @@ func sumReservedMemory(config map[string]any) map[string]uint64 {
 // compareCPUs is validateState of pkg/kubelet/cm/cpumanager/policy_static.go. The CPUs of the state, including
 // those of containers, must be the online ones. With strict-cpu-reservation they do not include the reserved CPUs;
 // without it, the reserved CPUs must be free.
-func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) string {
+func compareCPUs(doc managerStateDoc, f tape.Facts, config map[string]any) string {
 	free, err := kubelet.ParseCPUSet(doc.DefaultCPUs)
 	if err != nil || free.IsEmpty() || len(f.CPU.Cores) == 0 {
 		return ""

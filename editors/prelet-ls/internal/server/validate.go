@@ -72,7 +72,7 @@ func Validate(r Request) Validated {
 const maxMachines = 8
 
 func (r Request) run(kubelet string) (sites.Validated, error) {
-	env := &app.Env{
+	env := &machine.Env{
 		Version:  r.Version,
 		Getenv:   func(string) string { return "" },
 		Redactor: value.NewRedactor(),
@@ -80,7 +80,7 @@ func (r Request) run(kubelet string) (sites.Validated, error) {
 	}
 
 	files := newOverlay(r.Texts)
-	w := lab.Request{Where: app.Where{Config: r.Places, Files: files}, KubeletVersion: kubelet}
+	w := lab.Request{Where: machine.Where{Config: r.Places, Files: files}, KubeletVersion: kubelet}
 	found, diags := repository.Find(files, path.Dir(r.File))
 	if isOfSite := slices.Equal(found.Layers, r.Places); isOfSite && !diags.HasErrors() {
 		w.Repository = found

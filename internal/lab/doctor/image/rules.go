@@ -222,7 +222,7 @@ func describeRecording(_ rule, look *nodefile.Look) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := world.Decode(bytes.NewReader(text)); err != nil {
+	if _, err := tape.Decode(bytes.NewReader(text)); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 

@@ -147,13 +147,13 @@ func TestForeignPlan(t *testing.T) {
 	}
 	r := importer.Import("kubeadm.yaml", src, foreignOptions())
 	s, diags := lang.Parse(
-		[]world.SiteFile{{Name: importer.FileName, Text: string(r.Text)}},
+		[]tape.SiteFile{{Name: importer.FileName, Text: string(r.Text)}},
 		lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"},
 	)
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	p := boot.Run(context.Background(), s, boot.RunInput{Source: world.SourceFunc(answerJoin)})
+	p := evaluate.Run(context.Background(), s, evaluate.RunInput{Source: tape.SourceFunc(answerJoin)})
 	if p.Diagnostics.HasErrors() {
 		t.Fatalf("plan: got %v, want no errors", p.Diagnostics)
 	}
@@ -188,20 +188,20 @@ func TestForeignPlan(t *testing.T) {
 }
 
 // answerJoin answers for a new machine of a cluster.
-func answerJoin(_ context.Context, q world.Question) world.Answer {
+func answerJoin(_ context.Context, q tape.Question) tape.Answer {
 	switch q.Kind {
-	case world.KindTrust:
-		return world.Trust.Answer(world.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", Hash: pin, VerifiedBy: "pin"})
-	case world.KindObject:
-		return world.Object.Answer(world.ObjectAns{Data: map[string]string{"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\n" +
+	case tape.KindTrust:
+		return tape.Trust.Answer(tape.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", Hash: pin, VerifiedBy: "pin"})
+	case tape.KindObject:
+		return tape.Object.Answer(tape.ObjectAns{Data: map[string]string{"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\n" +
 			"kind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\nevictionSoft: {memory.available: 1Gi}\n"}})
-	case world.KindKubelet:
+	case tape.KindKubelet:
 		version := "v1.37.1"
-		return world.Kubelet.Answer(world.KubeletAns{Version: &version})
+		return tape.Kubelet.Answer(tape.KubeletAns{Version: &version})
 	}
-	if q.Kind == world.KindOriginal || q.Kind == world.KindTarget {
-		return world.Original.Answer(world.TargetAns{})
+	if q.Kind == tape.KindOriginal || q.Kind == tape.KindTarget {
+		return tape.Original.Answer(tape.TargetAns{})
 	}
 
-	return world.Answer{Fault: &fault.Fault{Code: fault.Absent, Why: "not here"}}
+	return tape.Answer{Fault: &fault.Fault{Code: fault.Absent, Why: "not here"}}
 }

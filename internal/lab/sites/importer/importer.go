@@ -220,7 +220,7 @@ func (r *reader) render(t *template.Template, p data, o Values) ([]byte, error) 
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	for _, d := range boot.Check(s, boot.SampleMachines(), boot.CheckOptions{}) {
+	for _, d := range evaluate.Check(s, evaluate.SampleMachines(), evaluate.CheckOptions{}) {
 		if origin.IsNote(d) {
 			continue
 		}
@@ -235,7 +235,7 @@ func (r *reader) render(t *template.Template, p data, o Values) ([]byte, error) 
 }
 
 func parse(text []byte, version string) (*lang.Site, hcl.Diagnostics) {
-	files := []world.SiteFile{{Name: FileName, Text: string(text)}}
+	files := []tape.SiteFile{{Name: FileName, Text: string(text)}}
 
 	return lang.Parse(files, lang.LoadOptions{Stages: builtin.Stages(), Version: version})
 }

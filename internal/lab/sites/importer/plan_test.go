@@ -24,7 +24,7 @@ import (
 )
 
 // plan imports the init-config and evaluates the site over the machine.
-func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
+func (s situation) plan(t *testing.T, raw []byte, name string) *evaluate.Plan {
 	t.Helper()
 	r := importer.Import(
 		"init-config.json",
@@ -35,7 +35,7 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 		t.Fatal(r.Diagnostics)
 	}
 	st, diags := lang.Parse(
-		[]world.SiteFile{{Name: importer.FileName, Text: string(r.Text)}},
+		[]tape.SiteFile{{Name: importer.FileName, Text: string(r.Text)}},
 		lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"},
 	)
 	if diags.HasErrors() {
@@ -78,24 +78,24 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *boot.Plan {
 		},
 	)
 	t.Cleanup(l.Close)
-	return boot.Run(
+	return evaluate.Run(
 		context.Background(),
 		st,
-		boot.RunInput{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		evaluate.RunInput{Source: tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 			switch {
-			case q.Kind == world.KindLock && s.dpdk:
+			case q.Kind == tape.KindLock && s.dpdk:
 				describe, err := os.ReadFile(
 					"../../../../plugins/detectors/ovs/testdata/describe.json",
 				) // the detector's own tests keep it
 				if err != nil {
 					t.Fatal(err)
 				}
-				return world.Lock.Answer(
-					world.LockAns{LockEntry: world.LockEntry{Name: "ovs", SHA256: strings.Repeat("0", 64), Describe: describe}},
+				return tape.Lock.Answer(
+					tape.LockAns{LockEntry: tape.LockEntry{Name: "ovs", SHA256: strings.Repeat("0", 64), Describe: describe}},
 				)
-			case q.Kind == world.KindDetector && s.dpdk:
-				return world.Detector.Answer(
-					world.DetectorAns{
+			case q.Kind == tape.KindDetector && s.dpdk:
+				return tape.Detector.Answer(
+					tape.DetectorAns{
 						Attributes: map[string]string{"dpdk": "true"},
 						Facts:      map[string]any{"dpdk": true},
 					},
@@ -176,9 +176,9 @@ func (m machine) tree() hwtree.Spec {
 	return s
 }
 
-func textOf(t *testing.T, p *boot.Plan, purpose string) string {
+func textOf(t *testing.T, p *evaluate.Plan, purpose string) string {
 	t.Helper()
-	i := slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Purpose == purpose })
+	i := slices.IndexFunc(p.Node.Files, func(f desired.File) bool { return f.Purpose == purpose })
 	if i < 0 {
 		t.Fatalf("the plan has no %s", purpose)
 	}
@@ -186,7 +186,7 @@ func textOf(t *testing.T, p *boot.Plan, purpose string) string {
 }
 
 // planned reads back, from the files of a plan, what they say.
-func planned(t *testing.T, p *boot.Plan) outcome {
+func planned(t *testing.T, p *evaluate.Plan) outcome {
 	t.Helper()
 	out := outcome{Labels: map[string]string{}, Kubeconfig: map[string]string{}, CA: textOf(t, p, "ca")}
 	out.Flags = flagsOf(textOf(t, p, "kubelet-flags"))
@@ -268,7 +268,7 @@ func planned(t *testing.T, p *boot.Plan) outcome {
 	}
 	for _, f := range p.Node.Files {
 		switch {
-		case f.Kind == node.Directory:
+		case f.Kind == desired.Directory:
 			out.Folders = append(out.Folders, f.Path)
 		case f.CreateOnly && f.Text.Template() == "":
 			out.Empty = append(out.Empty, f.Path)

@@ -6,7 +6,7 @@ import (
 )
 
 // ReplyBounds are the limits of a reply's JSON, higher than those of any valid answer.
-var ReplyBounds = world.Bounds{
+var ReplyBounds = tape.Bounds{
 	Members:  contract.MaxValues,
 	Elements: contract.MaxAnswer / 4,
 	Depth:    4 * contract.MaxDepth,

@@ -12,7 +12,7 @@ import (
 )
 
 // Object is the content of a ConfigMap. The values of binaryData that are text are in Data.
-type Object = world.ObjectAns
+type Object = tape.ObjectAns
 
 // configMap is a ConfigMap as the API server and kubectl encode it.
 type configMap struct {

@@ -39,7 +39,7 @@ type TrustRequest struct {
 
 // Trust is a cluster's verified identity. VerifiedBy is ByPins, ByCAFile, ByDiscoveryFile or ByToken, Servers are the
 // configured ones, never those in a response, and nothing is known about Expired and NoneValid.
-type Trust = world.TrustAns
+type Trust = tape.TrustAns
 
 // The objects of FetchTrust, for messages.
 const (

@@ -57,12 +57,12 @@ func acceleratorKind(f function) (kind string, ok bool) {
 	return "", false
 }
 
-func (d *detection) makeAccelerator(f function, kind string) world.Accelerator {
+func (d *detection) makeAccelerator(f function, kind string) tape.Accelerator {
 	const list = "accelerators"
 
 	fact := list + "[" + f.Address + "]"
 	name, evidence := d.acceleratorName(f, fact)
-	a := world.Accelerator{
+	a := tape.Accelerator{
 		Kind:     kind,
 		Vendor:   d.vendorOf(f, list),
 		Device:   &f.Device,

@@ -44,7 +44,7 @@ func (d *detection) readBlockDevices() error {
 		return nil
 	}
 
-	devices := []world.BlockDevice{}
+	devices := []tape.BlockDevice{}
 
 	for _, disk := range info.Disks {
 		folder := blockFolder + "/" + disk.Name
@@ -71,7 +71,7 @@ func (d *detection) readBlockDevices() error {
 }
 
 // blockDevice reads one disk. Numbers are read directly, because ghw reports 0 or false if it cannot read one.
-func (d *detection) blockDevice(disk *ghw.Disk) world.BlockDevice {
+func (d *detection) blockDevice(disk *ghw.Disk) tape.BlockDevice {
 	fact := "block_devices[" + disk.Name + "]."
 	folder := blockFolder + "/" + disk.Name
 
@@ -94,7 +94,7 @@ func (d *detection) blockDevice(disk *ghw.Disk) world.BlockDevice {
 	drive := strings.ToLower(disk.DriveType.String())
 	controller := strings.ToLower(disk.StorageController.String())
 
-	b := world.BlockDevice{
+	b := tape.BlockDevice{
 		Name:       disk.Name,
 		Type:       known("type", drive, noKind),
 		Controller: known("controller", controller, noKind),
@@ -122,7 +122,7 @@ func (d *detection) blockDevice(disk *ghw.Disk) world.BlockDevice {
 }
 
 // readBlockSizes sets the sizes of a disk and of its blocks.
-func (d *detection) readBlockSizes(b *world.BlockDevice, fact, folder string) {
+func (d *detection) readBlockSizes(b *tape.BlockDevice, fact, folder string) {
 	const sector = 512 // the kernel's unit, whatever the device's sectors are
 	const most = math.MaxInt64 / sector
 

@@ -34,8 +34,8 @@ const unknownThreads = "the kernel does not report which threads share a core"
 
 // detectSMT reports whether any core runs several threads. A core with unknown threads counts as one thread, so
 // "no" is returned only if the kernel confirms it.
-func (d *detection) detectSMT(cores []world.CPUCore) *bool {
-	isActive := slices.ContainsFunc(cores, func(c world.CPUCore) bool {
+func (d *detection) detectSMT(cores []tape.CPUCore) *bool {
+	isActive := slices.ContainsFunc(cores, func(c tape.CPUCore) bool {
 		return len(c.CPUs) > 1
 	})
 	if !isActive {
@@ -69,7 +69,7 @@ var intelKinds = [...]struct{ folder, kind string }{
 
 // setCoreKinds sets the kinds of cores if the kernel reports several: by performance counters on x86, by cpu_capacity
 // elsewhere.
-func (d *detection) setCoreKinds(cores []world.CPUCore) {
+func (d *detection) setCoreKinds(cores []tape.CPUCore) {
 	if !d.cpuinfo.hasFlags {
 		d.setKindsByCapacity(cores)
 		return
@@ -96,7 +96,7 @@ func (d *detection) setCoreKinds(cores []world.CPUCore) {
 // setKindsByCapacity compares the capacities that the kernel's scheduler uses: 1024 is the strongest core of the
 // machine. The clocks of cores of one kind differ by a few per cent, those of two kinds by half.
 // Source: Documentation/ABI/testing/sysfs-devices-system-cpu, cpu_capacity.
-func (d *detection) setKindsByCapacity(cores []world.CPUCore) {
+func (d *detection) setKindsByCapacity(cores []tape.CPUCore) {
 	var capacities []int
 
 	for _, core := range cores {

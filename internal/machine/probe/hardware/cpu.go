@@ -24,7 +24,7 @@ const wholeCPUInfo = 16 << 20
 func (d *detection) readCPU() error {
 	head, err := d.ReadFile("proc/cpuinfo", cpuinfoHead)
 	d.cpuinfo = parseCPUInfo(string(head[:bytes.LastIndexByte(head, '\n')+1]))
-	cpu := world.CPU{
+	cpu := tape.CPU{
 		Vendor: d.cpuinfo.vendor,
 		Model:  d.cpuinfo.model,
 		Arch:   d.cpuinfo.architecture,
@@ -108,13 +108,13 @@ func (d *detection) onlineCPUs() ([]int, error) {
 func cpuPath(n int) string { return cpuFolder + "/cpu" + strconv.Itoa(n) }
 
 // readCores groups the threads that are online.
-func (d *detection) readCores(online []int) []world.CPUCore {
+func (d *detection) readCores(online []int) []tape.CPUCore {
 	d.setSource("cpu.cores", cpuFolder+"/cpu*/topology/")
 
 	nodes := d.nodesByCPU()
 	packages := map[int]*int{}
 	seen := map[int]bool{}
-	cores := []world.CPUCore{}
+	cores := []tape.CPUCore{}
 
 	for _, n := range online {
 		if seen[n] {
@@ -138,7 +138,7 @@ func (d *detection) readCores(online []int) []world.CPUCore {
 			}
 		}
 
-		core := world.CPUCore{Package: packages[n], CPUs: threads}
+		core := tape.CPUCore{Package: packages[n], CPUs: threads}
 		if id, ok := nodes[n]; ok {
 			core.Node = &id
 		}

@@ -50,10 +50,10 @@ func (o ReadOptions) openTree() (tree Tree, isLive bool, done func(), err error)
 // cannot be read, or the root cannot be opened. A file that hangs is abandoned after ReadOptions.FileTimeout together
 // with its device. When ctx ends, the facts that were read until then are returned, and the rest is in Unknown;
 // without CPUs and memory that is an error, too.
-func Detect(ctx context.Context, o ReadOptions) (world.Facts, error) {
+func Detect(ctx context.Context, o ReadOptions) (tape.Facts, error) {
 	tree, isLive, done, err := o.openTree()
 	if err != nil {
-		return world.Facts{}, err
+		return tape.Facts{}, err
 	}
 	defer done()
 
@@ -229,26 +229,26 @@ func (d *detection) readSection(i int) (err error) {
 
 // outcome is the state of a detection after a section.
 type outcome struct {
-	facts    world.Facts
-	unknown  []world.UnknownFact
+	facts    tape.Facts
+	unknown  []tape.UnknownFact
 	evidence map[string]string
 	err      error
 }
 
 // completeFacts returns the facts of the first count sections. The facts of the others are unknown.
-func completeFacts(ctx context.Context, last outcome, count int) (world.Facts, error) {
+func completeFacts(ctx context.Context, last outcome, count int) (tape.Facts, error) {
 	if last.err != nil {
-		return world.Facts{}, last.err
+		return tape.Facts{}, last.err
 	}
 
 	if count < neededSections {
 		err := context.Cause(ctx)
-		return world.Facts{}, fmt.Errorf("detect hardware: CPUs and memory were not read in time: %w", err)
+		return tape.Facts{}, fmt.Errorf("detect hardware: CPUs and memory were not read in time: %w", err)
 	}
 
 	for _, s := range sections[count:] {
 		for _, fact := range s.facts {
-			last.unknown = append(last.unknown, world.UnknownFact{
+			last.unknown = append(last.unknown, tape.UnknownFact{
 				Fact:     fact,
 				Why:      "cannot read it in time: " + context.Cause(ctx).Error(),
 				Degraded: true,
@@ -262,10 +262,10 @@ func completeFacts(ctx context.Context, last outcome, count int) (world.Facts, e
 		last.facts.Memory.GPUBytes = &gpuBytes
 		last.evidence["memory.gpu_bytes"] = "/" + nodesFolder + "/"
 	} else {
-		last.unknown = append(last.unknown, world.UnknownFact{Fact: "memory.gpu_bytes", Why: why})
+		last.unknown = append(last.unknown, tape.UnknownFact{Fact: "memory.gpu_bytes", Why: why})
 	}
 
-	slices.SortStableFunc(last.unknown, func(a, b world.UnknownFact) int {
+	slices.SortStableFunc(last.unknown, func(a, b tape.UnknownFact) int {
 		return cmp.Or(
 			cmp.Compare(a.Fact, b.Fact),
 			cmp.Compare(a.Why, b.Why),
@@ -291,8 +291,8 @@ type detection struct {
 	copyErr     error    // the error of making the copy
 	copied      int      // number of copied files
 	copiedBytes int
-	facts       world.Facts
-	unknown     []world.UnknownFact
+	facts       tape.Facts
+	unknown     []tape.UnknownFact
 	evidence    map[string]string
 	cpuinfo     cpuInfo
 	guids       map[string]string       // of RDMA devices, by name
@@ -300,30 +300,30 @@ type detection struct {
 }
 
 // emptyFacts returns facts without a nil collection, because a site may count and iterate over all of them.
-func emptyFacts() world.Facts {
-	return world.Facts{
-		CPU: world.CPU{
-			Cores:   []world.CPUCore{},
+func emptyFacts() tape.Facts {
+	return tape.Facts{
+		CPU: tape.CPU{
+			Cores:   []tape.CPUCore{},
 			Offline: []int{},
 		},
-		Memory:       world.Memory{HugePages: map[string]int{}},
-		NUMA:         []world.NUMANode{},
-		BlockDevices: []world.BlockDevice{},
-		PCI:          []world.PCIDevice{},
-		Accelerators: []world.Accelerator{},
-		NICs:         []world.NIC{},
-		Interfaces:   map[string]world.Interface{},
-		DefaultRoute: &world.DefaultRoutes{},
-		OS:           world.OS{IDLike: []string{}},
+		Memory:       tape.Memory{HugePages: map[string]int{}},
+		NUMA:         []tape.NUMANode{},
+		BlockDevices: []tape.BlockDevice{},
+		PCI:          []tape.PCIDevice{},
+		Accelerators: []tape.Accelerator{},
+		NICs:         []tape.NIC{},
+		Interfaces:   map[string]tape.Interface{},
+		DefaultRoute: &tape.DefaultRoutes{},
+		OS:           tape.OS{IDLike: []string{}},
 		GUIDs:        map[string]string{},
-		Unknown:      []world.UnknownFact{},
+		Unknown:      []tape.UnknownFact{},
 		Evidence:     map[string]string{},
 	}
 }
 
 // note adds the reason for a fact that is null on a healthy machine.
 func (d *detection) note(fact, why string) {
-	d.unknown = append(d.unknown, world.UnknownFact{
+	d.unknown = append(d.unknown, tape.UnknownFact{
 		Fact: fact,
 		Why:  why,
 	})
@@ -331,7 +331,7 @@ func (d *detection) note(fact, why string) {
 
 // noteBroken adds the reason for a fact that is null because of a failure.
 func (d *detection) noteBroken(fact, why string) {
-	d.unknown = append(d.unknown, world.UnknownFact{
+	d.unknown = append(d.unknown, tape.UnknownFact{
 		Fact:     fact,
 		Why:      why,
 		Degraded: true,
@@ -380,7 +380,7 @@ func (d *detection) setEachSourceText(list, address, field, source string) {
 
 // hasUnknown reports whether a list, or some field of its elements, is not known.
 func (d *detection) hasUnknown(list, field string) bool {
-	return slices.ContainsFunc(d.unknown, func(u world.UnknownFact) bool {
+	return slices.ContainsFunc(d.unknown, func(u tape.UnknownFact) bool {
 		_, rest, _ := strings.Cut(u.Fact, "].")
 		return u.Fact == list || strings.HasPrefix(u.Fact, list+"[") && strings.HasPrefix(rest, field)
 	})

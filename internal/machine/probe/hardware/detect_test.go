@@ -20,7 +20,7 @@ import (
 )
 
 // why is the reason for a fact, or empty.
-func why(facts world.Facts, fact string) string {
+func why(facts tape.Facts, fact string) string {
 	for _, u := range facts.Unknown {
 		if u.Fact == fact {
 			return u.Why
@@ -30,8 +30,8 @@ func why(facts world.Facts, fact string) string {
 }
 
 // degraded lists the facts that should have been readable.
-func degraded(facts world.Facts) []world.UnknownFact {
-	var list []world.UnknownFact
+func degraded(facts tape.Facts) []tape.UnknownFact {
+	var list []tape.UnknownFact
 	for _, u := range facts.Unknown {
 		if u.Degraded {
 			list = append(list, u)
@@ -78,12 +78,12 @@ func TestNullHasAReason(t *testing.T) {
 		for i, a := range all["accelerators"].([]any) {
 			at := "accelerators[" + *facts.Accelerators[i].Address + "]"
 			needAll(at, a, "vendor name model memory_gib numa")
-			need(facts.Accelerators[i].PCIe == world.PCIe{}, at+".pcie")
+			need(facts.Accelerators[i].PCIe == tape.PCIe{}, at+".pcie")
 		}
 		for i, n := range all["nics"].([]any) {
 			at := "nics[" + *facts.NICs[i].Address + "]"
 			needAll(at, n, "interface vendor model speed_gbps link")
-			need(facts.NICs[i].PCIe == world.PCIe{}, at+".pcie")
+			need(facts.NICs[i].PCIe == tape.PCIe{}, at+".pcie")
 			for k, p := range n.(map[string]any)["infiniband"].([]any) {
 				port := facts.NICs[i].InfiniBand[k]
 				needAll(fmt.Sprintf("%s.infiniband[%s/%d]", at, *port.Device, *port.Port), p, "state rate_gbps link_layer")
@@ -105,7 +105,7 @@ func TestNeedsCPUsAndMemoryOnly(t *testing.T) {
 		t.Errorf("got %d CPUs and %d bytes, want those of the minimal machine",
 			*facts.CPU.Logical, *facts.Memory.TotalBytes)
 	}
-	want := []world.NUMANode{{ID: 0, CPUs: []int{0}, MemoryBytes: facts.Memory.TotalBytes, HugePages: map[string]int{}}}
+	want := []tape.NUMANode{{ID: 0, CPUs: []int{0}, MemoryBytes: facts.Memory.TotalBytes, HugePages: map[string]int{}}}
 	if diff := cmp.Diff(want, facts.NUMA); diff != "" {
 		t.Errorf("a kernel without NUMA: want one node: %s", diff)
 	}
@@ -135,7 +135,7 @@ func TestNeedsCPUsAndMemoryOnly(t *testing.T) {
 func TestAHangingFileCostsTheRestOnly(t *testing.T) {
 	files := map[string]string{}
 	pci(files, "0000:01:00.0", "15b3:1015", "020000", "mlx5_core", map[string]string{"net/eth0/x": ""})
-	detectUntilHung := func(file string) (world.Facts, error) {
+	detectUntilHung := func(file string) (tape.Facts, error) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		machine := hanging(t, tree(t, files), file, func() { cancel(errors.New("the boot's time is up")) })
 		return Detect(ctx, ReadOptions{Tree: machine})

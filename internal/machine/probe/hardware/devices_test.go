@@ -46,7 +46,7 @@ func TestLibraryAndSysfsAgree(t *testing.T) {
 		}
 
 		got.Evidence, want.Evidence = nil, nil
-		got.Unknown = slices.DeleteFunc(got.Unknown, func(u world.UnknownFact) bool { return u.Fact == "pci" })
+		got.Unknown = slices.DeleteFunc(got.Unknown, func(u tape.UnknownFact) bool { return u.Fact == "pci" })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: want the same facts (-ghw +sysfs):\n%s", name, diff)
 		}
@@ -60,9 +60,9 @@ func TestRecordedInterfaces(t *testing.T) {
 		"sys/class/net/eth0/mtu":     "9000\n",
 	})})
 	mac, mtu := "02:00:5e:00:53:01", 9000
-	want := map[string]world.Interface{
+	want := map[string]tape.Interface{
 		"eth0": {IPv4: []string{"198.51.100.7", "198.51.100.3"}, IPv6: []string{"2001:db8::7"}, MAC: &mac, MTU: &mtu,
-			Addresses: []world.InterfaceAddress{{Address: "198.51.100.7", PrefixLength: 24}, {Address: "2001:db8::7", PrefixLength: 64}, {Address: "198.51.100.3", PrefixLength: 24}}},
+			Addresses: []tape.InterfaceAddress{{Address: "198.51.100.7", PrefixLength: 24}, {Address: "2001:db8::7", PrefixLength: 64}, {Address: "198.51.100.3", PrefixLength: 24}}},
 	}
 	if diff := cmp.Diff(want, facts.Interfaces); diff != "" {
 		t.Error(diff)

@@ -29,7 +29,7 @@ type factCase struct {
 	Degraded []string
 }
 
-func (c factCase) detect(t *testing.T) world.Facts {
+func (c factCase) detect(t *testing.T) tape.Facts {
 	t.Helper()
 	files := map[string]string{}
 	for _, f := range c.PCI {
@@ -94,7 +94,7 @@ func TestFacts(t *testing.T) {
 }
 
 // compareFacts looks for the wanted fields of objects, and for lists and maps of the same length.
-func compareFacts(t *testing.T, facts world.Facts, fact string, want, got any) {
+func compareFacts(t *testing.T, facts tape.Facts, fact string, want, got any) {
 	t.Helper()
 	switch want := want.(type) {
 	case map[string]any:

@@ -82,7 +82,7 @@ func TestAPipeInARecordedTree(t *testing.T) {
 	pipe := filepath.Join(dir, pciFolder, "0000:01:00.0", "numa_node")
 	must(t, errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o644)))
 	facts := detect(t, ReadOptions{Root: dir})
-	want := []world.UnknownFact{
+	want := []tape.UnknownFact{
 		{
 			Fact:     "pci[0000:01:00.0].numa",
 			Why:      "cannot read /" + pciFolder + "/0000:01:00.0/numa_node: not a regular file",
@@ -121,7 +121,7 @@ func TestADriverThatDoesNotSayItsVersion(t *testing.T) {
 			}
 			return nil
 		}}})
-		got := slices.DeleteFunc(slices.Clone(facts.Unknown), func(u world.UnknownFact) bool {
+		got := slices.DeleteFunc(slices.Clone(facts.Unknown), func(u tape.UnknownFact) bool {
 			return u.Fact != "accelerators[0000:01:00.0].driver_version"
 		})
 		if len(got) != want {

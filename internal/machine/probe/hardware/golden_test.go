@@ -86,7 +86,7 @@ func TestFactsSurviveJSON(t *testing.T) {
 		}
 		raw, err := json.Marshal(facts)
 		must(t, err)
-		var back world.Facts
+		var back tape.Facts
 		must(t, json.Unmarshal(raw, &back))
 		if d := cmp.Diff(facts, back, cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s:\n%s", name, d)
@@ -134,14 +134,14 @@ func treeOf(spec hwtree.Spec) (Tree, error) {
 	return openRoot(dir)
 }
 
-func detect(t testing.TB, o ReadOptions) world.Facts {
+func detect(t testing.TB, o ReadOptions) tape.Facts {
 	t.Helper()
 	facts, err := Detect(context.Background(), o)
 	must(t, err)
 	return facts
 }
 
-func encode(t testing.TB, facts world.Facts) []byte {
+func encode(t testing.TB, facts tape.Facts) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -19,7 +19,7 @@ const (
 )
 
 // readErrors adds what the kernel has counted of a device on PCI Express since the boot (AER).
-func (d *detection) readErrors(link *world.PCIe, fact, folder string) {
+func (d *detection) readErrors(link *tape.PCIe, fact, folder string) {
 	read := func(field, name string) *int {
 		text, err := d.readText(folder + "/" + name)
 		n := parseTotal(text)

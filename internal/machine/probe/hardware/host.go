@@ -16,7 +16,7 @@ import (
 
 // ReadHost reads what kubeadm checks before a kubelet starts, other than ports, below root; "" is /. It follows links,
 // so root must not be a recorded tree. What cannot be read counts as in order.
-func ReadHost(ctx context.Context, root string) (out world.HostAns) {
+func ReadHost(ctx context.Context, root string) (out tape.HostAns) {
 	path := func(p string) string { return filepath.Join("/", root, p) }
 
 	forward, _ := os.ReadFile(path("proc/sys/net/ipv4/ip_forward"))

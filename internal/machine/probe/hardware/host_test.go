@@ -29,29 +29,29 @@ func TestReadHost(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		files map[string]string
-		want  world.HostAns
+		want  tape.HostAns
 	}{
 		{"a network in the folder of containerd", map[string]string{
 			"etc/containerd/config.toml": "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nconf_dir = \"/opt/cni\"\n",
 			"opt/cni/10-calico.conflist": "{}", "usr/bin/mount": "", "sbin/losetup": "",
-		}, world.HostAns{}},
+		}, tape.HostAns{}},
 		{"no network in the folder of CRI-O", map[string]string{
 			"etc/crio/crio.conf":             "[crio.network]\nnetwork_dir = \"/opt/cni\"\n",
 			"opt/cni/10-calico.conflist.bak": "{}", "usr/bin/mount": "", "sbin/losetup": "",
-		}, world.HostAns{NoNetwork: "/opt/cni"}},
+		}, tape.HostAns{NoNetwork: "/opt/cni"}},
 		{"fine", map[string]string{
 			"etc/cni/net.d/05-cilium.conf": "{}",
 			"proc/sys/net/ipv4/ip_forward": "1\n", "usr/bin/mount": "", "sbin/losetup": "",
 			controllers: "cpuset cpu io memory hugetlb pids rdma misc\n",
-		}, world.HostAns{}},
+		}, tape.HostAns{}},
 		{"without forwarding, memory and losetup, which is a folder", map[string]string{
 			"proc/sys/net/ipv4/ip_forward": "0\n", "usr/bin/mount": "", "usr/bin/losetup/file": "",
 			controllers: "cpuset cpu io pids\n",
-		}, world.HostAns{NoForward: true, Controllers: []string{"memory"}, Programs: []string{"losetup"}, NoNetwork: usualNetworks}},
+		}, tape.HostAns{NoForward: true, Controllers: []string{"memory"}, Programs: []string{"losetup"}, NoNetwork: usualNetworks}},
 		{"other texts", map[string]string{
 			"proc/sys/net/ipv4/ip_forward": "\x00\n0\n", "bin/mount": "", "bin/losetup": "", controllers: "memory2 cpu,cpuset\n",
-		}, world.HostAns{Controllers: []string{"cpu", "cpuset", "memory", "pids"}, NoNetwork: usualNetworks}},
-		{"nothing can be read", nil, world.HostAns{Programs: []string{"losetup", "mount"}, NoNetwork: usualNetworks}},
+		}, tape.HostAns{Controllers: []string{"cpu", "cpuset", "memory", "pids"}, NoNetwork: usualNetworks}},
+		{"nothing can be read", nil, tape.HostAns{Programs: []string{"losetup", "mount"}, NoNetwork: usualNetworks}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, ReadHost(t.Context(), writeTree(t, c.files))); diff != "" {
@@ -119,7 +119,7 @@ func TestIdentifyListeners(t *testing.T) {
 	})
 	must(t, os.Symlink("socket:[41]", filepath.Join(proc, "17/fd/3")))
 	any4, any6 := netip.MustParseAddrPort("0.0.0.0:10250"), netip.MustParseAddrPort("[::]:10250")
-	want := []world.ListenerAns{{At: any4, PID: 17, Process: "ha\x1b[31mproxy"}, {At: any6}}
+	want := []tape.ListenerAns{{At: any4, PID: 17, Process: "ha\x1b[31mproxy"}, {At: any6}}
 
 	if diff := cmp.Diff(want, IdentifyListeners(t.Context(), proc, []Listener{{any4, "41"}, {any6, "42"}}),
 		cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {

@@ -13,8 +13,8 @@ const portFolder = pciFolder + "/{address}/infiniband/*/ports/*"
 
 // readInfiniBand lists the RDMA ports of a function, sorted by device and number. They include those of RoCE and EFA,
 // with another link layer. Source: Documentation/ABI/stable/sysfs-class-infiniband.
-func (d *detection) readInfiniBand(f function, fact string) []world.InfiniBandPort {
-	ports := []world.InfiniBandPort{}
+func (d *detection) readInfiniBand(f function, fact string) []tape.InfiniBandPort {
+	ports := []tape.InfiniBandPort{}
 
 	devices, err := d.list(f.folder + "/infiniband")
 	d.noteFailure(fact+".infiniband", err)
@@ -58,8 +58,8 @@ func (d *detection) readInfiniBand(f function, fact string) []world.InfiniBandPo
 
 // readPort reads one port. A state or rate that cannot be read is a failure; a field that the driver leaves empty is
 // unknown.
-func (d *detection) readPort(folder, fact string) world.InfiniBandPort {
-	var port world.InfiniBandPort
+func (d *detection) readPort(folder, fact string) tape.InfiniBandPort {
+	var port tape.InfiniBandPort
 
 	state, err := d.readText(folder + "/state")
 	port.State = parsePortState(state)
@@ -106,12 +106,12 @@ func parsePortRate(text string) *float64 {
 	return parseSpeed(text, "Gb/sec", maxMbps/1000)
 }
 
-func isActive(p world.InfiniBandPort) bool {
+func isActive(p tape.InfiniBandPort) bool {
 	return p.State != nil && *p.State == "active"
 }
 
 // activeRate returns the rate of an active InfiniBand port. The speed of RoCE is that of the interface.
-func activeRate(ports []world.InfiniBandPort) *float64 {
+func activeRate(ports []tape.InfiniBandPort) *float64 {
 	for _, p := range ports {
 		if isActive(p) && p.LinkLayer != nil && *p.LinkLayer == "infiniband" {
 			return p.RateGbps
@@ -123,7 +123,7 @@ func activeRate(ports []world.InfiniBandPort) *float64 {
 
 // selectPorts returns the ports of one of several interfaces of a card, all if the kernel does not report its number.
 // The kernel counts an interface's port from 0.
-func (d *detection) selectPorts(name string, ports []world.InfiniBandPort) []world.InfiniBandPort {
+func (d *detection) selectPorts(name string, ports []tape.InfiniBandPort) []tape.InfiniBandPort {
 	text, _ := d.readText(netFolder + "/" + name + "/dev_port")
 
 	n, err := strconv.Atoi(text)
@@ -131,7 +131,7 @@ func (d *detection) selectPorts(name string, ports []world.InfiniBandPort) []wor
 		return ports
 	}
 
-	selected := []world.InfiniBandPort{}
+	selected := []tape.InfiniBandPort{}
 	for _, p := range ports {
 		if *p.Port == n+1 {
 			selected = append(selected, p)

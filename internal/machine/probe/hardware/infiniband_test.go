@@ -46,7 +46,7 @@ func FuzzDeviceTexts(f *testing.F) {
 		}
 		files[pciFolder+"/0000:01:00.0/vendor"] = "0x1002" // whose memory is in KFD's files
 		facts := detect(t, ReadOptions{Tree: tree(t, files)})
-		if !slices.ContainsFunc(facts.PCI, func(f world.PCIDevice) bool { return f.Address == "0000:02:00.0" }) {
+		if !slices.ContainsFunc(facts.PCI, func(f tape.PCIDevice) bool { return f.Address == "0000:02:00.0" }) {
 			t.Errorf("%q in one device: want the other device, too", s)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 // readInterfaces reads the interfaces with an address. The loopback interface is included only if it has another
 // address than every machine's, as on machines that announce one by BGP.
 func (d *detection) readInterfaces() error {
-	var list map[string]world.Interface
+	var list map[string]tape.Interface
 	var err error
 
 	if d.live {
@@ -47,7 +47,7 @@ func (d *detection) readInterfaces() error {
 }
 
 // kernelInterfaces returns the interfaces of this machine.
-func kernelInterfaces() (map[string]world.Interface, error) {
+func kernelInterfaces() (map[string]tape.Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func kernelInterfaces() (map[string]world.Interface, error) {
 
 	var errs []error
 
-	list := map[string]world.Interface{}
+	list := map[string]tape.Interface{}
 
 	for _, i := range all {
 		addresses, err := i.Addrs()
@@ -88,8 +88,8 @@ func kernelInterfaces() (map[string]world.Interface, error) {
 
 // newInterface returns an interface with addresses, in the kernel's order within each family. The addresses of every
 // machine, 127.0.0.1 and ::1, are omitted.
-func newInterface(prefixes []netip.Prefix) (face world.Interface, hasAddress bool) {
-	face = world.Interface{
+func newInterface(prefixes []netip.Prefix) (face tape.Interface, hasAddress bool) {
+	face = tape.Interface{
 		IPv4: []string{},
 		IPv6: []string{},
 	}
@@ -108,14 +108,14 @@ func newInterface(prefixes []netip.Prefix) (face world.Interface, hasAddress boo
 		}
 
 		bits := prefix.Bits() - prefix.Addr().BitLen() + ip.BitLen()
-		face.Addresses = append(face.Addresses, world.InterfaceAddress{Address: text, PrefixLength: bits})
+		face.Addresses = append(face.Addresses, tape.InterfaceAddress{Address: text, PrefixLength: bits})
 	}
 
 	return face, len(face.Addresses) > 0
 }
 
 // recordedInterfaces reads the addresses from addresses.json at the top of the tree, because /sys does not have them.
-func (d *detection) recordedInterfaces() (map[string]world.Interface, error) {
+func (d *detection) recordedInterfaces() (map[string]tape.Interface, error) {
 	const limit = 1 << 20
 
 	data, err := d.ReadFile("addresses.json", limit)
@@ -128,7 +128,7 @@ func (d *detection) recordedInterfaces() (map[string]world.Interface, error) {
 		return nil, fmt.Errorf("/addresses.json: %w", err)
 	}
 
-	list := map[string]world.Interface{}
+	list := map[string]tape.Interface{}
 
 	for name, prefixes := range addresses {
 		face, hasAddress := newInterface(prefixes)

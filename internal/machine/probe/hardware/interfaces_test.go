@@ -16,16 +16,16 @@ func TestLiveInterfacesAreTheKernels(t *testing.T) {
 	if err != nil {
 		t.Fatalf("list the interfaces: got error %v, want none", err)
 	}
-	want := map[string]world.Interface{}
+	want := map[string]tape.Interface{}
 	for _, i := range all {
 		addresses, err := i.Addrs()
 		must(t, err)
-		face := world.Interface{IPv4: []string{}, IPv6: []string{}, MTU: &i.MTU}
+		face := tape.Interface{IPv4: []string{}, IPv6: []string{}, MTU: &i.MTU}
 		for _, a := range addresses {
 			prefix := netip.MustParsePrefix(a.String())
 			ip := prefix.Addr()
 			if !ip.IsLoopback() {
-				one := world.InterfaceAddress{Address: ip.String(), PrefixLength: prefix.Bits()}
+				one := tape.InterfaceAddress{Address: ip.String(), PrefixLength: prefix.Bits()}
 				face.Addresses = append(face.Addresses, one)
 			}
 			switch {
@@ -55,8 +55,8 @@ func TestLoopbackWithAnAddressOfItsOwn(t *testing.T) {
 		"addresses.json":           `{"lo": ["127.0.0.1/8", "203.0.113.9/32", "::1/128"]}`,
 		"sys/class/net/lo/address": "00:00:00:00:00:00",
 	})})
-	want := map[string]world.Interface{"lo": {
-		IPv4: []string{"203.0.113.9"}, IPv6: []string{}, Addresses: []world.InterfaceAddress{{Address: "203.0.113.9", PrefixLength: 32}},
+	want := map[string]tape.Interface{"lo": {
+		IPv4: []string{"203.0.113.9"}, IPv6: []string{}, Addresses: []tape.InterfaceAddress{{Address: "203.0.113.9", PrefixLength: 32}},
 	}}
 	if diff := cmp.Diff(want, facts.Interfaces); diff != "" {
 		t.Error(diff)

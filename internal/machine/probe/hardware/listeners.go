@@ -95,10 +95,10 @@ func IdentifyListeners(
 	ctx context.Context,
 	proc string,
 	listeners []Listener,
-) (out []world.ListenerAns) {
+) (out []tape.ListenerAns) {
 	missing := map[string]int{} // by the link of an open file, such as socket:[4711]
 	for i, l := range listeners {
-		out = append(out, world.ListenerAns{At: l.At})
+		out = append(out, tape.ListenerAns{At: l.At})
 		missing["socket:["+l.inode+"]"] = i
 	}
 

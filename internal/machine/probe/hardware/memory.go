@@ -48,7 +48,7 @@ func (d *detection) readMemory() error {
 	if err != nil {
 		d.noteError("numa", err)
 	}
-	nodes := []world.NUMANode{}
+	nodes := []tape.NUMANode{}
 	for _, id := range ids {
 		nodes = append(nodes, d.readNode(id))
 	}
@@ -63,7 +63,7 @@ func (d *detection) readMemory() error {
 		d.setSource("memory.hugepages", "sys/kernel/mm/hugepages/")
 	}
 
-	d.facts.Memory = world.Memory{TotalBytes: &total, HugePages: hugePages}
+	d.facts.Memory = tape.Memory{TotalBytes: &total, HugePages: hugePages}
 	d.readMemoryErrors()
 	d.setSource("numa", nodesFolder+"/")
 
@@ -77,7 +77,7 @@ func (d *detection) readMemory() error {
 }
 
 // assumeNode returns node 0 with all CPUs and the whole memory, for a kernel without NUMA.
-func (d *detection) assumeNode(memory world.Memory) world.NUMANode {
+func (d *detection) assumeNode(memory tape.Memory) tape.NUMANode {
 	zero := 0
 
 	cores := slices.Clone(d.facts.CPU.Cores)
@@ -88,7 +88,7 @@ func (d *detection) assumeNode(memory world.Memory) world.NUMANode {
 	d.facts.CPU.Cores = cores
 	d.setSource("numa", "proc/meminfo")
 
-	return world.NUMANode{
+	return tape.NUMANode{
 		ID:          0,
 		CPUs:        allCPUs(d.facts.CPU),
 		MemoryBytes: memory.TotalBytes,
@@ -97,10 +97,10 @@ func (d *detection) assumeNode(memory world.Memory) world.NUMANode {
 }
 
 // readNode reads one NUMA node.
-func (d *detection) readNode(id int) world.NUMANode {
+func (d *detection) readNode(id int) tape.NUMANode {
 	fact, folder := "numa["+strconv.Itoa(id)+"]", nodeFolder(id)
 
-	node := world.NUMANode{
+	node := tape.NUMANode{
 		ID:        id,
 		CPUs:      []int{},
 		HugePages: map[string]int{},
@@ -179,7 +179,7 @@ func (d *detection) readHugePages(folder, fact string) map[string]int {
 
 // sumHugePages adds the pages of all nodes. If they have none either, it uses /proc/meminfo, which has only the
 // default size.
-func (d *detection) sumHugePages(nodes []world.NUMANode, meminfo map[string]int64) map[string]int {
+func (d *detection) sumHugePages(nodes []tape.NUMANode, meminfo map[string]int64) map[string]int {
 	d.setSource("memory.hugepages", nodesFolder+"/node*/hugepages/")
 
 	sum := map[string]int{}
@@ -207,7 +207,7 @@ func (d *detection) sumHugePages(nodes []world.NUMANode, meminfo map[string]int6
 	return sum
 }
 
-func allCPUs(cpu world.CPU) []int {
+func allCPUs(cpu tape.CPU) []int {
 	list := []int{}
 	for _, core := range cpu.Cores {
 		list = append(list, core.CPUs...)

@@ -152,7 +152,7 @@ func TestDumpsAgree(t *testing.T) {
 }
 
 // compare walks a dump's elements, and counts GPUs and ports.
-func compare(t *testing.T, file string, facts world.Facts) (gpus, ports int) {
+func compare(t *testing.T, file string, facts tape.Facts) (gpus, ports int) {
 	t.Helper()
 	f, err := os.Open(file)
 	must(t, err)
@@ -183,7 +183,7 @@ func compare(t *testing.T, file string, facts world.Facts) (gpus, ports int) {
 		case "pci":
 			inside = append(inside, at)
 			nics := cardsAt(facts, at)
-			i := slices.IndexFunc(facts.Accelerators, func(a world.Accelerator) bool { return *a.Address == at })
+			i := slices.IndexFunc(facts.Accelerators, func(a tape.Accelerator) bool { return *a.Address == at })
 			isGPU := strings.HasPrefix(attr["class"], "0x03") || strings.HasPrefix(attr["class"], "0x12")
 			switch {
 			case isGPU && i < 0:
@@ -222,12 +222,12 @@ func compare(t *testing.T, file string, facts world.Facts) (gpus, ports int) {
 	}
 }
 
-func cardsAt(facts world.Facts, address string) []world.NIC {
-	return slices.DeleteFunc(slices.Clone(facts.NICs), func(n world.NIC) bool { return *n.Address != address })
+func cardsAt(facts tape.Facts, address string) []tape.NIC {
+	return slices.DeleteFunc(slices.Clone(facts.NICs), func(n tape.NIC) bool { return *n.Address != address })
 }
 
 // same compares a device's place and link: "32.0 GT/s PCIe", 16 and node 1.
-func same(t *testing.T, at, node string, attr map[string]string, numa *int, link world.PCIe) {
+func same(t *testing.T, at, node string, attr map[string]string, numa *int, link tape.PCIe) {
 	t.Helper()
 	if number(numa) != node {
 		t.Errorf("%s: got node %s, want %s as in the dump", at, number(numa), node)

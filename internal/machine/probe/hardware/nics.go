@@ -16,11 +16,11 @@ const netFolder = "sys/class/net"
 
 // makeNICs makes network cards of a function: one for each of its interfaces, or one if it has no interface (bound to
 // vfio-pci, or without a driver).
-func (d *detection) makeNICs(f function) []world.NIC {
+func (d *detection) makeNICs(f function) []tape.NIC {
 	const list = "nics"
 
 	fact := list + "[" + f.Address + "]"
-	card := world.NIC{
+	card := tape.NIC{
 		Vendor:     d.vendorOf(f, list),
 		Device:     &f.Device,
 		Driver:     f.Driver,
@@ -45,10 +45,10 @@ func (d *detection) makeNICs(f function) []world.NIC {
 	interfaces, err := d.listInterfaces(f)
 	if len(interfaces) == 0 {
 		d.setFabric(&card, fact, err)
-		return []world.NIC{card}
+		return []tape.NIC{card}
 	}
 
-	var cards []world.NIC
+	var cards []tape.NIC
 
 	for _, name := range interfaces {
 		port := card
@@ -65,7 +65,7 @@ func (d *detection) makeNICs(f function) []world.NIC {
 }
 
 // setInterface sets the name, link and speed of an interface.
-func (d *detection) setInterface(port *world.NIC, name, fact string) {
+func (d *detection) setInterface(port *tape.NIC, name, fact string) {
 	address := *port.Address
 	port.Interface = &name
 	port.Link = d.readLinkState(name, fact+".link")
@@ -186,7 +186,7 @@ func (d *detection) readSpeed(name, fact string) *float64 {
 
 // setFabric sets link and speed of a card without an interface, from its InfiniBand port if it has one. netErr is the
 // error of listing its interfaces.
-func (d *detection) setFabric(card *world.NIC, fact string, netErr error) {
+func (d *detection) setFabric(card *tape.NIC, fact string, netErr error) {
 	fields := []string{".link", ".speed_gbps", ".interface"}
 
 	if len(card.InfiniBand) == 0 {

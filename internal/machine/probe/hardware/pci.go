@@ -34,7 +34,7 @@ func compareAddresses(a, b string) int {
 
 // function is a PCI function with the properties that accelerators and network cards are made from.
 type function struct {
-	world.PCIDevice
+	tape.PCIDevice
 	folder    string // sys/bus/pci/devices/ADDRESS
 	vendorID  string // 10de
 	deviceID  string // 2330
@@ -68,8 +68,8 @@ func (d *detection) readDevices() error {
 		return compareAddresses(a.Address, b.Address)
 	})
 
-	pci := make([]world.PCIDevice, 0, len(functions))
-	accelerators, nics := []world.Accelerator{}, []world.NIC{}
+	pci := make([]tape.PCIDevice, 0, len(functions))
+	accelerators, nics := []tape.Accelerator{}, []tape.NIC{}
 	d.kfdMemory = sync.OnceValue(d.readKFD)
 	nodeless := 0
 
@@ -345,13 +345,13 @@ func (d *detection) readHexID(name string, digits int) (string, error) {
 }
 
 // readSRIOV returns the numbers of virtual functions, nil if the function does not support them.
-func (d *detection) readSRIOV(f function, list string) world.SRIOV {
+func (d *detection) readSRIOV(f function, list string) tape.SRIOV {
 	fact := list + "[" + f.Address + "].sriov"
 
 	total, err := d.readText(f.folder + "/sriov_totalvfs")
 	if err != nil {
 		d.noteFailure(fact+".total_vfs", err)
-		return world.SRIOV{}
+		return tape.SRIOV{}
 	}
 
 	current, err := d.readText(f.folder + "/sriov_numvfs")
@@ -361,7 +361,7 @@ func (d *detection) readSRIOV(f function, list string) world.SRIOV {
 
 	d.setEachSource(list, f.Address, ".sriov", pciFolder+"/{address}/sriov_*")
 
-	return world.SRIOV{
+	return tape.SRIOV{
 		TotalVFs: parseCount(total),
 		NumVFs:   parseCount(current),
 	}
@@ -369,7 +369,7 @@ func (d *detection) readSRIOV(f function, list string) world.SRIOV {
 
 // readPCIe reads the link between a device and the board.
 // Source: Documentation/ABI/testing/sysfs-bus-pci, current_link_speed and its neighbours.
-func (d *detection) readPCIe(f function, list string) world.PCIe {
+func (d *detection) readPCIe(f function, list string) tape.PCIe {
 	var texts []string
 
 	fact := list + "[" + f.Address + "].pcie"
@@ -408,14 +408,14 @@ func (d *detection) readPCIe(f function, list string) world.PCIe {
 		d.note(fact, why)
 	}
 
-	link := world.PCIe{
+	link := tape.PCIe{
 		GTs:      parseGTs(texts[0]),
 		Width:    parseLanes(texts[1]),
 		MaxGTs:   parseGTs(texts[2]),
 		MaxWidth: parseLanes(texts[3]),
 	}
 
-	if link != (world.PCIe{}) {
+	if link != (tape.PCIe{}) {
 		d.setEachSource(list, f.Address, ".pcie", pciFolder+"/{address}/*_link_*")
 		d.readErrors(&link, fact, f.folder)
 	}

@@ -23,14 +23,14 @@ func (d *detection) readDefaultRoute() {
 	}
 
 	d.evidence["default_route"] = "the kernel's rtnetlink"
-	routes := &world.DefaultRoutes{}
+	routes := &tape.DefaultRoutes{}
 	for _, family := range []struct {
 		name   string
 		number byte
-		into   *world.Route
+		into   *tape.Route
 	}{{"ipv4", unix.AF_INET, &routes.IPv4}, {"ipv6", unix.AF_INET6, &routes.IPv6}} {
 		fact := "default_route." + family.name
-		route, err := callWithin(d, "the kernel", func() (*world.Route, error) { return findRoute(family.number) })
+		route, err := callWithin(d, "the kernel", func() (*tape.Route, error) { return findRoute(family.number) })
 		switch {
 		case err != nil:
 			d.noteBroken(fact, "cannot read it: "+err.Error())
@@ -53,7 +53,7 @@ func (d *detection) readRecordedRoute() {
 		return
 	}
 
-	routes := &world.DefaultRoutes{}
+	routes := &tape.DefaultRoutes{}
 	if err == nil {
 		err = json.Unmarshal(data, routes)
 	}
@@ -69,7 +69,7 @@ func (d *detection) readRecordedRoute() {
 // addSource adds the source that the kernel chooses for a route that has none: an address of the interface, one in the
 // gateway's network first, or else one of the loopback interface, as on machines that announce it by BGP.
 // Source: inet_select_addr in net/ipv4/devinet.c.
-func (d *detection) addSource(r world.Route, isIPv4 bool) world.Route {
+func (d *detection) addSource(r tape.Route, isIPv4 bool) tape.Route {
 	if r.Source != nil || r.Interface == nil {
 		return r
 	}
@@ -80,7 +80,7 @@ func (d *detection) addSource(r world.Route, isIPv4 bool) world.Route {
 	}
 	for _, name := range []string{*r.Interface, "lo"} {
 		all := slices.Clone(d.facts.Interfaces[name].Addresses)
-		rank := func(a world.InterfaceAddress) int {
+		rank := func(a tape.InterfaceAddress) int {
 			ip, _ := netip.ParseAddr(a.Address)
 			p, _ := ip.Prefix(a.PrefixLength)
 			if p.Contains(gateway) {
@@ -88,7 +88,7 @@ func (d *detection) addSource(r world.Route, isIPv4 bool) world.Route {
 			}
 			return 1
 		}
-		slices.SortStableFunc(all, func(a, b world.InterfaceAddress) int { return rank(a) - rank(b) })
+		slices.SortStableFunc(all, func(a, b tape.InterfaceAddress) int { return rank(a) - rank(b) })
 
 		for _, a := range all {
 			ip, _ := netip.ParseAddr(a.Address)
@@ -104,13 +104,13 @@ func (d *detection) addSource(r world.Route, isIPv4 bool) world.Route {
 
 // hop is a route with its cost.
 type hop struct {
-	world.Route
+	tape.Route
 	index  uint32 // of its interface
 	metric uint32
 }
 
 // findRoute returns the default route of a family in the kernel's main table; nil without one.
-func findRoute(family byte) (*world.Route, error) {
+func findRoute(family byte) (*tape.Route, error) {
 	var best *hop
 	err := eachRoute(family, func(message []byte) error {
 		destinationBits, table, kind := message[1], message[4], message[7]

@@ -29,7 +29,7 @@ func TestLiveRouteIsTheKernels(t *testing.T) {
 	must(t, d.readInterfaces())
 	got := d.facts.DefaultRoute.IPv4
 	if want == "" {
-		if got != (world.Route{}) {
+		if got != (tape.Route{}) {
 			t.Errorf("without a default route got %v, want none", got)
 		}
 		return
@@ -80,11 +80,11 @@ func TestParseHop(t *testing.T) {
 		want hop
 		bad  bool
 	}{
-		"one hop":       {in: join(index, metric, gateway), want: hop{world.Route{Gateway: at("10.4.0.1")}, 3, 100}},
-		"a source":      {in: join(index, attribute(unix.RTA_PREFSRC, 10, 0, 0, 9)), want: hop{world.Route{Source: at("10.0.0.9")}, 3, 0}},
-		"several hops":  {in: join(metric, several), want: hop{world.Route{Gateway: at("10.4.0.1")}, 7, 100}},
-		"over IPv6":     {in: join(index, via), want: hop{world.Route{Gateway: at("fe80::1")}, 3, 0}},
-		"no gateway":    {in: index, want: hop{world.Route{}, 3, 0}},
+		"one hop":       {in: join(index, metric, gateway), want: hop{tape.Route{Gateway: at("10.4.0.1")}, 3, 100}},
+		"a source":      {in: join(index, attribute(unix.RTA_PREFSRC, 10, 0, 0, 9)), want: hop{tape.Route{Source: at("10.0.0.9")}, 3, 0}},
+		"several hops":  {in: join(metric, several), want: hop{tape.Route{Gateway: at("10.4.0.1")}, 7, 100}},
+		"over IPv6":     {in: join(index, via), want: hop{tape.Route{Gateway: at("fe80::1")}, 3, 0}},
+		"no gateway":    {in: index, want: hop{tape.Route{}, 3, 0}},
 		"nothing":       {},
 		"bad length":    {in: []byte{200, 0, 4, 0}, bad: true},
 		"length zero":   {in: []byte{0, 0, 4, 0}, bad: true},
@@ -127,19 +127,19 @@ func TestSourceOfARoute(t *testing.T) {
 	at := func(s string) *string { return &s }
 
 	for name, tt := range map[string]struct {
-		in   world.Route
+		in   tape.Route
 		ipv6 bool
 		want string
 	}{
-		"set":                {in: world.Route{Interface: at("eth0"), Source: at("192.0.2.1")}, want: "192.0.2.1"},
-		"the gateway's":      {in: world.Route{Interface: at("eth0"), Gateway: at("203.0.113.1")}, want: "203.0.113.7"},
-		"the first":          {in: world.Route{Interface: at("eth0")}, want: "198.51.100.7"},
-		"IPv6":               {in: world.Route{Interface: at("eth0"), Gateway: at("fe80::1")}, ipv6: true, want: "2001:db8::7"},
-		"loopback's":         {in: world.Route{Interface: at("swp1"), Gateway: at("fe80::1")}, want: "203.0.113.9"},
-		"none":               {in: world.Route{Interface: at("swp1")}, ipv6: true},
+		"set":                {in: tape.Route{Interface: at("eth0"), Source: at("192.0.2.1")}, want: "192.0.2.1"},
+		"the gateway's":      {in: tape.Route{Interface: at("eth0"), Gateway: at("203.0.113.1")}, want: "203.0.113.7"},
+		"the first":          {in: tape.Route{Interface: at("eth0")}, want: "198.51.100.7"},
+		"IPv6":               {in: tape.Route{Interface: at("eth0"), Gateway: at("fe80::1")}, ipv6: true, want: "2001:db8::7"},
+		"loopback's":         {in: tape.Route{Interface: at("swp1"), Gateway: at("fe80::1")}, want: "203.0.113.9"},
+		"none":               {in: tape.Route{Interface: at("swp1")}, ipv6: true},
 		"without interface":  {},
-		"unknown interface":  {in: world.Route{Interface: at("eth9")}, ipv6: true},
-		"nonsensical things": {in: world.Route{Interface: at("swp1"), Gateway: at("x")}, ipv6: true},
+		"unknown interface":  {in: tape.Route{Interface: at("eth9")}, ipv6: true},
+		"nonsensical things": {in: tape.Route{Interface: at("swp1"), Gateway: at("x")}, ipv6: true},
 	} {
 		got := d.addSource(tt.in, !tt.ipv6).Source
 		if (got == nil) != (tt.want == "") || got != nil && *got != tt.want {
@@ -165,7 +165,7 @@ func TestRecordedRoute(t *testing.T) {
 			files["routes.json"] = text
 		}
 		facts := detect(t, ReadOptions{Tree: tree(t, files)})
-		if got := why(facts, "default_route"); !strings.HasPrefix(got, want) || *facts.DefaultRoute != (world.DefaultRoutes{}) {
+		if got := why(facts, "default_route"); !strings.HasPrefix(got, want) || *facts.DefaultRoute != (tape.DefaultRoutes{}) {
 			t.Errorf("routes.json %q: got %q and %v, want %q and none", text, got, facts.DefaultRoute, want)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 
 // RuntimeOf returns the container runtime that a machine is configured for, as Detect does. Root is a folder; ""
 // is this machine. An unknown field is nil, and so is each field if the configuration could not be read in time.
-func RuntimeOf(ctx context.Context, root string) world.Runtime { return findRuntime(ctx, root).Runtime }
+func RuntimeOf(ctx context.Context, root string) tape.Runtime { return findRuntime(ctx, root).Runtime }
 
 // configuredRuntime is what a runtime's configuration has.
 type configuredRuntime struct {
-	world.Runtime
+	tape.Runtime
 
 	networks string // the folder of CNI's configuration; "" if no runtime was found
 }
@@ -236,7 +236,7 @@ func (d *detection) readCRIO() (configuredRuntime, error) {
 func newRuntime(name, socket, driver, networks string) configuredRuntime {
 	endpoint := formatEndpoint(socket)
 
-	r := configuredRuntime{Runtime: world.Runtime{Endpoint: &endpoint, Name: &name}, networks: networks}
+	r := configuredRuntime{Runtime: tape.Runtime{Endpoint: &endpoint, Name: &name}, networks: networks}
 	if driver == "systemd" || driver == "cgroupfs" {
 		r.CgroupDriver = &driver
 	}

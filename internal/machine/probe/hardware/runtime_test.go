@@ -73,7 +73,7 @@ func TestRuntimeOfEndsWithItsContext(t *testing.T) {
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if got := RuntimeOf(ended, root); got != (world.Runtime{}) {
+	if got := RuntimeOf(ended, root); got != (tape.Runtime{}) {
 		t.Errorf("after the context has ended: got %+v, want nothing", got)
 	}
 }

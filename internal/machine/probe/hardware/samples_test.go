@@ -26,7 +26,7 @@ func TestSampleMachines(t *testing.T) {
 		}
 	}
 
-	for _, m := range boot.SampleMachines() {
+	for _, m := range evaluate.SampleMachines() {
 		if m.Facts == nil {
 			continue
 		}

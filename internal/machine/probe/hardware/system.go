@@ -89,7 +89,7 @@ func isMachineID(s string) bool {
 }
 
 // newOS applies the defaults of os-release(5).
-func newOS(release *kubelet.EnvFile) world.OS {
+func newOS(release *kubelet.EnvFile) tape.OS {
 	id, _ := release.Value("ID")
 	name, _ := release.Value("PRETTY_NAME")
 	version, _ := release.Value("VERSION_ID")
@@ -98,7 +98,7 @@ func newOS(release *kubelet.EnvFile) world.OS {
 	id = cmp.Or(id, "linux")
 	name = cmp.Or(name, "Linux")
 
-	out := world.OS{
+	out := tape.OS{
 		ID:     &id,
 		Name:   &name,
 		IDLike: append([]string{}, strings.Fields(like)...),

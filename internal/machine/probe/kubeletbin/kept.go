@@ -14,9 +14,9 @@ import (
 // VersionCache is the output of the kubelet's binary that apply keeps, so that a boot need not start it. It is valid
 // for one file.
 type VersionCache struct {
-	nodefile.Identity                   // the path is below the root
-	Version           string            `json:"version"`
-	Accepts           *world.AcceptsAns `json:"accepts,omitempty"`
+	nodefile.Identity                  // the path is below the root
+	Version           string           `json:"version"`
+	Accepts           *tape.AcceptsAns `json:"accepts,omitempty"`
 	// Accepted is the digest of the words and files in place, which this binary accepts: see DryRun.
 	Accepted string `json:"accepted,omitempty"`
 }
@@ -177,7 +177,7 @@ func (b *Binary) Path() string { return b.now.Path }
 
 // Keep returns the new cache for an output of the binary. It returns false if the file was replaced since Find,
 // because the output may be of either file.
-func (b *Binary) Keep(version string, accepts *world.AcceptsAns) (VersionCache, bool) {
+func (b *Binary) Keep(version string, accepts *tape.AcceptsAns) (VersionCache, bool) {
 	return VersionCache{b.now, version, accepts, b.Accepted()}, !b.IsReplaced()
 }
 

@@ -50,7 +50,7 @@ func (b *Binary) Version(ctx context.Context, mayStart bool) (string, error) {
 
 // Accepts returns what --help lists, from the cache, or from the binary if it may be started. A nil Binary is an image
 // without a kubelet.
-func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns, error) {
+func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*tape.AcceptsAns, error) {
 	switch {
 	case b == nil:
 		return nil, fmt.Errorf("no kubelet in %s, and none where its unit starts it", strings.Join(dirs(), ", "))
@@ -84,7 +84,7 @@ func (b *Binary) askVersion(ctx context.Context) (string, error) {
 }
 
 // askAccepts starts the binary and parses its help.
-func (b *Binary) askAccepts(ctx context.Context) (*world.AcceptsAns, error) {
+func (b *Binary) askAccepts(ctx context.Context) (*tape.AcceptsAns, error) {
 	out, err := b.run(ctx, "--help")
 	if err != nil {
 		return nil, fmt.Errorf("%s --help: %w", b.Path(), err)
@@ -94,7 +94,7 @@ func (b *Binary) askAccepts(ctx context.Context) (*world.AcceptsAns, error) {
 		return nil, fmt.Errorf("%s --help: %w", b.Path(), err)
 	}
 
-	return &world.AcceptsAns{
+	return &tape.AcceptsAns{
 		Flags:      h.Flags,
 		Deprecated: h.Deprecated,
 		Alpha:      h.Alpha,

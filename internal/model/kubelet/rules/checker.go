@@ -231,7 +231,7 @@ func (c *checker) reportAt(path []string, hint, format string, args ...any) {
 		f.Member = strings.Join(path[1:], ".")
 	}
 	if f.Flag == "" {
-		f.Pointer = world.Pointer(path...)
+		f.Pointer = tape.Pointer(path...)
 	}
 	c.add(f)
 }
@@ -271,7 +271,7 @@ func (c *checker) isSettled(path []string) bool {
 	var value any = c.config
 	for i, name := range path {
 		outer := path[:i+1]
-		isUnset := slices.Contains(c.Unset, world.Pointer(outer...))
+		isUnset := slices.Contains(c.Unset, tape.Pointer(outer...))
 		object, isObject := value.(map[string]any)
 		if isUnset || !isObject || c.flagOf[strings.Join(outer, ".")] != "" {
 			return true

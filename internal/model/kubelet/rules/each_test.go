@@ -297,16 +297,16 @@ volumeStatsAggPeriod: 0s
 func TestMachineOf(t *testing.T) {
 	p := func(s string) *string { return &s }
 	total := int64(5)
-	f := &world.Facts{
-		CPU:    world.CPU{Cores: []world.CPUCore{{CPUs: []int{1, 3}}, {CPUs: []int{0}}}},
-		Memory: world.Memory{TotalBytes: &total},
-		NUMA:   []world.NUMANode{{ID: 2}},
-		Interfaces: map[string]world.Interface{
+	f := &tape.Facts{
+		CPU:    tape.CPU{Cores: []tape.CPUCore{{CPUs: []int{1, 3}}, {CPUs: []int{0}}}},
+		Memory: tape.Memory{TotalBytes: &total},
+		NUMA:   []tape.NUMANode{{ID: 2}},
+		Interfaces: map[string]tape.Interface{
 			"eth0": {IPv4: []string{"198.51.100.7"}, IPv6: []string{"2001:db8::1"}},
 		},
-		Runtime: world.Runtime{Name: p("containerd"), CgroupDriver: p("systemd")},
+		Runtime: tape.Runtime{Name: p("containerd"), CgroupDriver: p("systemd")},
 	}
-	m := NewMachine(f, world.KubeletAns{Cgroup: 2, Swap: yes()})
+	m := NewMachine(f, tape.KubeletAns{Cgroup: 2, Swap: yes()})
 	if !slices.Equal(m.CPUs, []int{0, 1, 3}) || m.MemoryBytes != 5 || !slices.Equal(m.NUMA, []int{2}) ||
 		len(m.Addresses) != 2 ||
 		m.Runtime != "containerd" ||
@@ -316,20 +316,20 @@ func TestMachineOf(t *testing.T) {
 		!*m.Swap {
 		t.Errorf("got %+v, want the machine of the facts", m)
 	}
-	if m := NewMachine(nil, world.KubeletAns{}); m.CPUs != nil || m.Cgroup != 0 {
+	if m := NewMachine(nil, tape.KubeletAns{}); m.CPUs != nil || m.Cgroup != 0 {
 		t.Errorf("got %+v, want an unknown machine", m)
 	}
 	// What the runtime said counts before its configuration, and both before the facts, which have that only.
-	r := &world.RuntimeAns{Endpoint: "unix:///x", Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"}
+	r := &tape.RuntimeAns{Endpoint: "unix:///x", Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"}
 	if m := NewMachine(
 		f,
-		world.KubeletAns{Runtime: r},
+		tape.KubeletAns{Runtime: r},
 	); m.RuntimeVersion != "1.7.2" || m.CgroupDriver != "cgroupfs" || m.RuntimeReports ||
 		m.Endpoint != "unix:///x" {
 		t.Errorf("got %+v, want the runtime's configuration", m)
 	}
 	r.Reported = "systemd"
-	if m := NewMachine(nil, world.KubeletAns{Runtime: r}); m.CgroupDriver != "systemd" || !m.RuntimeReports {
+	if m := NewMachine(nil, tape.KubeletAns{Runtime: r}); m.CgroupDriver != "systemd" || !m.RuntimeReports {
 		t.Errorf("got %+v, want the driver that the runtime reported", m)
 	}
 }

@@ -95,7 +95,7 @@ func walkFields(c *checker) {
 // report keeps a violation of a rule.
 func (w walker) report(rule string, path []string, hint, format string, args ...any) {
 	f := Violation{
-		Pointer: world.Pointer(path...),
+		Pointer: tape.Pointer(path...),
 		Message: fmt.Sprintf(format, args...),
 		Hint:    hint,
 		InFile:  w.isFile,

@@ -156,7 +156,7 @@ func overridesField(v value) bool {
 		return false
 	}
 	v.why = flag.Field
-	own, _ := v.Config.Get(world.Pointer(strings.Split(flag.Field, ".")...))
+	own, _ := v.Config.Get(tape.Pointer(strings.Split(flag.Field, ".")...))
 
 	return own != nil && !reflect.DeepEqual(own, v.valueAt(flag.Field))
 }

@@ -61,7 +61,7 @@ type Logind struct {
 }
 
 // NewMachine returns a machine as its facts and the kubelet's surroundings describe it.
-func NewMachine(f *world.Facts, k world.KubeletAns) *MachineFacts {
+func NewMachine(f *tape.Facts, k tape.KubeletAns) *MachineFacts {
 	m := &MachineFacts{
 		Cgroup:      k.Cgroup,
 		Hierarchies: k.Hierarchies,
@@ -71,7 +71,7 @@ func NewMachine(f *world.Facts, k world.KubeletAns) *MachineFacts {
 	}
 	r := k.Runtime
 	if r == nil && f != nil {
-		r = &world.RuntimeAns{
+		r = &tape.RuntimeAns{
 			Name:     orZero(f.Runtime.Name),
 			Version:  orZero(f.Runtime.Version),
 			Endpoint: orZero(f.Runtime.Endpoint),
@@ -93,7 +93,7 @@ func NewMachine(f *world.Facts, k world.KubeletAns) *MachineFacts {
 	return m
 }
 
-func (m *MachineFacts) addFacts(f *world.Facts) {
+func (m *MachineFacts) addFacts(f *tape.Facts) {
 	m.MemoryBytes = orZero(f.Memory.TotalBytes)
 	for _, core := range f.CPU.Cores {
 		m.CPUs = append(m.CPUs, core.CPUs...)
@@ -367,7 +367,7 @@ func (c *checker) isResolved(field string) bool {
 	if c.File == nil {
 		return true
 	}
-	inFile, _ := c.File.Get(world.Pointer(strings.Split(field, ".")...))
+	inFile, _ := c.File.Get(tape.Pointer(strings.Split(field, ".")...))
 
 	return inFile == c.valueAt(field)
 }

@@ -1,9 +1,9 @@
-// Package boot turns a site and the answers of a world (a machine, its cluster, or a recording of them) into a
+// Package evaluate turns a site and the answers of a world (a machine, its cluster, or a recording of them) into a
 // plan: one function, (site, world) → plan. Run calls the steps check, settings, prepare, gather, decide, render,
 // rules, name, observe and diff, in this order; each step returns a value and its findings. The package reads only
 // through one tape, writes nothing, and a step never changes the result of another step. What a step must know about
 // the kubelet, or about files of other programs, is in a package below it.
-package boot
+package evaluate
 
 import (
 	"context"
@@ -36,19 +36,19 @@ import (
 
 // RunInput is the input of a run in addition to its site.
 type RunInput struct {
-	Source world.Source      // live adapters or a recording; Run puts a tape in front of it
+	Source tape.Source       // live adapters or a recording; Run puts a tape in front of it
 	Now    func() time.Time  // for durations of stages only; no answer depends on it
 	Event  func(StageReport) // progress: a stage runs or has ended; nil: none
 	// Redact hides secrets in a text of which the plan shows a part; nil: only texts that look like a secret.
 	Redact func(string) string
 	// Locks answers the questions for detectors' locks in a check, which has no Source; nil: no locks.
-	Locks world.Source
+	Locks tape.Source
 	// LastGood answers from the last good generation, up to the site's max_age; nil if no such generation exists. It is
 	// used only if the site allows it with on_cluster_error.
-	LastGood func(maxAge time.Duration) world.Fallback
+	LastGood func(maxAge time.Duration) tape.Fallback
 	// KeepVariables answers for variables that have lost their value since the last good generation; nil if no such
 	// generation exists.
-	KeepVariables world.Fallback
+	KeepVariables tape.Fallback
 	// Hurry limits the wait for the cluster. It is called before the first question to the cluster if LastGood is used.
 	Hurry func()
 	// Checks has the check of earlier runs of the same site; nil: none.
@@ -162,8 +162,8 @@ func (p *progress) setFallback(o RunInput) {
 type progress struct {
 	runtimeEnv
 	site       *lang.Site
-	tape       *world.Tape // nil: a check, without a machine
-	judge      judge.Case  // as far as it is known at the start
+	tape       *tape.Tape // nil: a check, without a machine
+	judge      judge.Case // as far as it is known at the start
 	locks      detectors.Locks
 	checks     *Checks
 	isTakeover bool
@@ -177,7 +177,7 @@ type progress struct {
 	kubelet  Kubelet
 	decided  Decided
 	rendered Rendered
-	dryRun   *world.DryRunAns
+	dryRun   *tape.DryRunAns
 	declares *[]rules.Declaration
 	changed  Changed
 	Findings
@@ -234,10 +234,10 @@ func startRun(ctx context.Context, s *lang.Site, o RunInput, limits limit.Limits
 	if p.checks == nil {
 		p.checks = &Checks{}
 	}
-	var answers world.Source
+	var answers tape.Source
 	locks := o.Locks
 	if o.Source != nil {
-		p.tape = world.NewTape(o.Source)
+		p.tape = tape.NewTape(o.Source)
 		p.judge.Tape = p.tape
 		p.judge.Binary = p.tape
 		answers = p.tape
@@ -387,7 +387,7 @@ func (p *progress) runRules(ctx context.Context) {
 	in.Files = p.rendered.files
 	in.Accepts = p.kubelet.accepts
 	p.Report(hostfiles.CheckUnitFiles(in.Node)...)
-	verdict := runLimited(ctx, p, func() (*world.DryRunAns, Findings) {
+	verdict := runLimited(ctx, p, func() (*tape.DryRunAns, Findings) {
 		verdict, found := in.AskBinary(ctx)
 		return verdict, Findings{Collector: found}
 	})

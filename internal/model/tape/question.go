@@ -1,10 +1,10 @@
-// Package world defines questions about everything outside of the site, their answers, the tape that stores both, and
+// Package tape defines questions about everything outside of the site, their answers, the tape that stores both, and
 // the recording of a tape. All reads of a plan use it. It must not know adapters, and imports only the standard
 // library, fault and the contract of detectors.
 //
 // The answer to a question that a recording does not contain is fault.Unread. A plan that needs it fails with that
 // code, so that an item missing from a recording never looks like an item missing from a node.
-package world
+package tape
 
 import (
 	"context"
@@ -168,7 +168,7 @@ var (
 func (t Topic[Req, Ans]) Question(r Req) Question {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic("world: cannot encode a request as JSON: " + err.Error())
+		panic("tape: cannot encode a request as JSON: " + err.Error())
 	}
 
 	return Question{t.Kind, string(b)}

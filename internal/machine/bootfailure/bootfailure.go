@@ -1,6 +1,6 @@
-// Package bootunit finds out why a boot has no run: systemd could not start prelet.service, or its processes died. It
+// Package bootfailure finds out why a boot has no run: systemd could not start prelet.service, or its processes died. It
 // asks systemd, and changes nothing.
-package bootunit
+package bootfailure
 
 import (
 	"context"

@@ -35,7 +35,7 @@ func (r *nodeRun) annotate(ctx context.Context) error {
 		return nil
 	}
 	err := r.patchAnnotations(ctx, name, a)
-	if r.owesAnnotations = err != nil && r.tries.isOwn; r.owesAnnotations {
+	if r.tries.owesAnnotations = err != nil && r.tries.isOwn; r.tries.owesAnnotations {
 		return errNotTried
 	}
 	if err != nil {

@@ -30,42 +30,69 @@ const maxDrifting = 3
 func Check(ctx context.Context, e *machine.Env) (report.Drift, error) {
 	h := e.Host()
 	defer h.Units.Close()
-	r := nodeRun{Run: &commit.Run{}, kind: ofCheck, env: e, host: h}
 
-	var err error
-	r.checked, err = h.LoadReport()
-	if err != nil || r.checked.InBoot(h.BootID) == report.Running || h.Gate().IsShut() || h.IsOff() {
+	last, err := h.LoadReport()
+	if err != nil || last.InBoot(h.BootID) == report.Running || h.Gate().IsShut() || h.IsOff() {
 		const summary = "nothing was checked: prelet has not finished a run with an open gate in this boot"
 		return report.Drift{Summary: summary}, nil
 	}
 
-	r.node = e.Open(machine.Where{Root: h.Root, MustBeSigned: true}, nil)
-	defer r.close()
-	r.Plan = r.node.PlanUnless(ctx)
+	n := e.Open(machine.Where{Root: h.Root, MustBeSigned: true}, nil)
+	defer n.Close()
+	p := n.PlanUnless(ctx)
 	if err := machine.CheckStopped(ctx); err != nil {
 		return report.Drift{}, err
 	}
 
-	r.found, err = describeDrift(r.node.Store, r.Plan)
+	found, err := describeDrift(n.Store, p)
 	if err != nil {
-		return r.found, err
+		return found, err
 	}
-	r.found.At = h.Clock.Now().UTC()
-	r.found.Summary = e.Redactor.String(r.found.Summary)
-	for i, path := range r.found.Changes {
-		r.found.Changes[i] = e.Redactor.String(path)
+	found.At = h.Clock.Now().UTC()
+	found.Summary = e.Redactor.String(found.Summary)
+	for i, path := range found.Changes {
+		found.Changes[i] = e.Redactor.String(path)
 	}
-	if r.checked.Check != nil {
-		r.found.Event = r.checked.Check.Event
+	if last.Check != nil {
+		found.Event = last.Check.Event
 	}
-	r.publish(ctx)
 
-	return r.found, nil
+	c := &driftCheck{env: e, host: h, last: last, plan: p, found: found}
+	c.publishAll(ctx, c.publications())
+
+	return c.found, nil
 }
 
-// writeChecked writes what the check found into the status of the last run and the metrics.
-func (r *nodeRun) writeChecked(context.Context) error {
-	return report.ReplaceChecked(r.host.RunDir, r.checked, r.found)
+// driftCheck is a check between boots, with what its publications read.
+type driftCheck struct {
+	env   *machine.Env
+	host  *machine.Host
+	last  *report.Status // of the run that it follows
+	plan  *evaluate.Plan
+	found report.Drift // of the plan; sendDrift sets its event
+}
+
+// publications returns what follows a check, in this order. A failure is printed, and the check goes on.
+func (c *driftCheck) publications() []publication {
+	return []publication{
+		{"drift", c.log, "", "the journal does not have what this check has found"},
+		{"event of drift", c.sendEvent, "", "events: the Node does not have that of this check"},
+		{"conditions with drift", c.patch, "", "conditions: the Node has those before this check"},
+		{"check", c.write, "", "the status and the metrics do not have this check"},
+	}
+}
+
+func (c *driftCheck) publishAll(ctx context.Context, all []publication) {
+	for _, p := range all {
+		if err := p.publish(ctx); err != nil {
+			c.env.Say(p.describe(err))
+		}
+	}
+}
+
+// write writes what the check found into the status of the last run and the metrics.
+func (c *driftCheck) write(context.Context) error {
+	return report.ReplaceChecked(c.host.RunDir, c.last, c.found)
 }
 
 // describeDrift returns what a run with a plan would change. If it holds the plan, it restores files of the generation
@@ -109,24 +136,24 @@ func describeEvent(found report.Drift) (reason, changes string) {
 	return eventDrift, found.Summary
 }
 
-// logDrift writes to the journal that a run would change something else than at the check before in this boot.
-func (r *nodeRun) logDrift(context.Context) error {
+// log writes to the journal that a run would change something else than at the check before in this boot.
+func (c *driftCheck) log(context.Context) error {
 	before := ""
-	if c := r.checked.Check; c != nil {
-		_, before = describeEvent(*c)
-		before = cmp.Or(string(c.Code), before) // what was before a check without a plan is not known
+	if was := c.last.Check; was != nil {
+		_, before = describeEvent(*was)
+		before = cmp.Or(string(was.Code), before) // what was before a check without a plan is not known
 	}
-	reason, changes := describeEvent(r.found)
-	if r.found.Code == "" && changes != before {
-		r.logState(r.checked.Generation, reason, r.found.Summary)
+	reason, changes := describeEvent(c.found)
+	if c.found.Code == "" && changes != before {
+		logState(c.host, c.last.Generation, reason, c.found.Summary)
 	}
 
 	return nil
 }
 
-// sendDrift creates an event of the Node if a run would change something else than at the last event.
-func (r *nodeRun) sendDrift(ctx context.Context) error {
-	h, found := r.host, &r.found
+// sendEvent creates an event of the Node if a run would change something else than at the last event.
+func (c *driftCheck) sendEvent(ctx context.Context) error {
+	h, found := c.host, &c.found
 	reason, changes := describeEvent(*found)
 	if h.WhyNotJoined() != "" || found.Code != "" || found.Event == changes {
 		return nil
@@ -140,17 +167,17 @@ func (r *nodeRun) sendDrift(ctx context.Context) error {
 	return err
 }
 
-// patchDrift makes the conditions with drift that the site declares False while a run would change something, and ends
+// patch makes the conditions with drift that the site declares False while a run would change something, and ends
 // only what it has begun: a condition that is not True for another reason stays so.
-func (r *nodeRun) patchDrift(ctx context.Context) error {
-	h, found := r.host, r.found
-	if h.WhyNotJoined() != "" || found.Code != "" || r.Plan.Node.Activation == nil {
+func (c *driftCheck) patch(ctx context.Context) error {
+	h, found := c.host, c.found
+	if h.WhyNotJoined() != "" || found.Code != "" || c.plan.Node.Activation == nil {
 		return nil
 	}
 	var all []condition.Condition
-	for _, c := range r.Plan.Node.Activation.Conditions {
-		if c.Drift {
-			all = append(all, c.Condition)
+	for _, declared := range c.plan.Node.Activation.Conditions {
+		if declared.Drift {
+			all = append(all, declared.Condition)
 		}
 	}
 	if len(all) == 0 {
@@ -160,21 +187,21 @@ func (r *nodeRun) patchDrift(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	name, _ := h.CertifiedNode()
-	isDrift := func(c condition.Condition) bool { return c.Reason == condition.Drift }
+	isDrift := func(of condition.Condition) bool { return of.Reason == condition.Drift }
 
 	return patchConditions(ctx, h, name, func(have []condition.Condition) condition.Patch {
 		var want []condition.Condition
-		for _, c := range all {
-			i := slices.Index(condition.Types(have), c.Type)
+		for _, next := range all {
+			i := slices.Index(condition.Types(have), next.Type)
 			if i < 0 || have[i].Status != condition.True && !isDrift(have[i]) {
 				continue
 			}
 			if len(found.Changes) > 0 {
-				c.Status, c.Reason, c.Message = condition.False, condition.Drift, found.Summary
+				next.Status, next.Reason, next.Message = condition.False, condition.Drift, found.Summary
 			}
-			c.Message = r.env.Redactor.String(c.Message)
-			if isDrift(c) || isDrift(have[i]) {
-				want = append(want, c)
+			next.Message = c.env.Redactor.String(next.Message)
+			if isDrift(next) || isDrift(have[i]) {
+				want = append(want, next)
 			}
 		}
 

@@ -185,6 +185,8 @@ type conditionTries struct {
 	failures int
 	wait     time.Duration // before the next try; 0: there is none
 	isOwn    bool          // this process makes the next try
+	// owesAnnotations: the Node did not get them, and may get them after the tries of the conditions.
+	owesAnnotations bool
 }
 
 // settleConditions tries to patch the conditions that the Node may not have. prelet-verify.service tries until the Node
@@ -226,7 +228,7 @@ func (r *nodeRun) settleConditions(ctx context.Context) error {
 // handOver starts prelet-verify.service for the next try. It fails where that unit is not installed. A run that owes
 // the Node its annotations tries itself first.
 func (r *nodeRun) handOver(ctx context.Context) error {
-	if r.tries.wait == 0 || r.host.Self == machine.VerifyUnit || r.owesAnnotations {
+	if r.tries.wait == 0 || r.host.Self == machine.VerifyUnit || r.tries.owesAnnotations {
 		return nil
 	}
 	_, err := r.host.Units.Start(ctx, machine.VerifyUnit, 0)

@@ -63,17 +63,17 @@ func (r *nodeRun) logChange(context.Context) error {
 	before, _ := describeState(r.before)
 	isKnown := before == reason || before == eventRolledBack && reason == eventHeld
 	if !r.Off && reason != "" && !isKnown {
-		r.logState(r.status.Generation, reason, message)
+		logState(r.host, r.status.Generation, reason, message)
 	}
 
 	return nil
 }
 
 // logState writes a state of the node to the journal, with an id that the catalog of the journal explains.
-func (r *nodeRun) logState(gen int, reason, message string) {
-	log := r.host.Log
-	if log == nil && r.host.Journal != nil { // by hand
-		log = r.host.Journal()
+func logState(h *machine.Host, gen int, reason, message string) {
+	log := h.Log
+	if log == nil && h.Journal != nil { // by hand
+		log = h.Journal()
 	}
 	if log == nil {
 		return

@@ -46,7 +46,7 @@ func (r *nodeRun) oweVerdict(ctx context.Context) error {
 	}
 	h := r.host
 	var err error
-	isGoodAgain := r.kind == ofLook && h.Self == machine.VerifyUnit && r.Code == ""
+	isGoodAgain := r.Report == nil && h.Self == machine.VerifyUnit && r.Code == ""
 	if v := r.Outcome.Verdict; v == activation.Good || v == activation.Bad || isGoodAgain {
 		err = atomicfile.Remove(owedVerdictPath(h))
 	}
@@ -72,7 +72,7 @@ func (r *nodeRun) checkSettled(ctx context.Context, gen int) error {
 		return err
 	}
 
-	r.kind = ofLook
+	r.follows = (*nodeRun).ofLook
 	if isOwed && r.Code != "" { // the next start of the kubelet is judged again
 		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
 		r.Summary += "; its files have not changed, so there is nothing to go back to"

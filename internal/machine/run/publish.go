@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,169 +20,237 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// nodeRun is a run, a verdict, a rollback or a recovery on this node, with what its publications read.
+// nodeRun is a run, a verdict, a rollback, a recovery, a release or a look at this node, with what its publications
+// read. Report is nil where the report is that of an earlier run, Store where the generations could not be opened.
 type nodeRun struct {
 	*commit.Run
-	kind     kinds
+	planned
+	published
 	env      *machine.Env
-	found    report.Drift   // of a check between boots
-	checked  *report.Status // the last run, which that check follows
 	host     *machine.Host
-	where    *machine.Where // of a run that plans; nil: it does not
-	node     *machine.Node  // of the last plan; nil: there is none
-	isAgain  bool           // it adds to the report of an earlier process of this boot
-	needsRun bool           // only a run helps where a verdict keeps the gate shut
+	follows  func(*nodeRun) []publication // ofRun, ofLook, …: its kind
+	isAgain  bool                         // it adds to the report of an earlier process of this boot
+	needsRun bool                         // only a run helps where a verdict keeps the gate shut
 	tries    conditionTries
-	// owesAnnotations: the Node did not get them, and may get them after the tries of the conditions.
-	owesAnnotations bool
-	reported        commit.Ending // of a run whose failure a verdict reports while its cause persists
-	before          report.Status // the last result of this boot before this one; the zero value if there is none
-	status          report.Status // as it was published; the zero value before, and if another process has reported it
 }
 
-// kinds is a set of kinds of results.
-type kinds int
+// planned is the site of a run that plans; the zero value for all others.
+type planned struct {
+	where *machine.Where
+	node  *machine.Node // of the last plan; nil before
+}
 
-const (
-	ofRun       kinds = 1 << iota
-	ofOvertaken       // of a run whose process that took over has reported it
-	ofUnopened        // of a run that could not open the generations
-	ofLook            // of a look at a kubelet that was judged before: the report is that of the run
-	ofNothing         // nothing was judged
-	ofRoot            // of a run below a root, where no unit runs
-	ofCheck           // of a check between boots
-	ofTry             // of another try of what this process has published before
-	ofRelease         // of a release by hand: the report is that of the run
-)
+// published is how this ended, for the status and whatever shows it. Publications fill it.
+type published struct {
+	reported commit.Ending // filled by a verdict that reports the failure of a run while its cause persists
+	before   report.Status // the last result of this boot before this one; the zero value if there is none
+	status   report.Status // as it was published; the zero value before, and if another process has reported it
+}
 
 // publication is something that follows a result.
 type publication struct {
 	name    string
-	publish func(*nodeRun, context.Context) error
-	follows kinds
+	publish func(context.Context) error
 	code    fault.Code // a failure is a note with this code in the status and the journal; "": it is only printed
 	failure string     // what a failure means for the node
 }
 
+// describe returns what a failure means, with its reason.
+func (p publication) describe(err error) string { return p.failure + ": " + err.Error() }
+
 // errNotTried is that of a publication that another process tries: its note stays.
 var errNotTried = errors.New("not tried")
 
-// publications returns what follows a result, in this order. A failure of one changes neither the result nor another
-// publication. From "lock" on they wait for the cluster, with the lock free.
-func publications() []publication {
-	const (
-		opened   = ofRun | ofOvertaken
-		reported = ofRun | ofUnopened
-	)
-
-	return []publication{
-		{"machine", (*nodeRun).keepMachine, opened | ofRoot, "", "the marks of this machine are not kept"},
-		{"programs", (*nodeRun).keepPrograms, opened | ofRoot, fault.CannotWrite,
-			"the next boot starts the kubelet's binary and reads the detectors again"},
-		{"recording", (*nodeRun).keepRecording, opened, fault.CannotWrite,
-			"the recording for others could not be kept"},
-		{"results of conditions", (*nodeRun).keepConditions, opened, fault.NodeCondition,
-			"conditions: the Node may keep those of an earlier boot"},
-		{"console", (*nodeRun).printOnConsole, reported, "", "the console has no line"},
-		// Before the status: `status --wait` takes its end for that of the run.
-		{"owed verdict", (*nodeRun).oweVerdict, opened | ofLook, "", "prelet-verify.service may not judge this boot"},
-		{"journal", (*nodeRun).finish, reported, "", "the journal does not have the result"},
-		{"status", (*nodeRun).writeStatus, reported | ofLook | ofRelease, "", "the status is not that of this run"},
-		{"change", (*nodeRun).logChange, reported | ofLook | ofRelease, "",
-			"the journal does not have the state of the node"},
-		{"metrics", (*nodeRun).writeMetrics, reported | ofLook | ofRelease, "",
-			"the metrics are not those of this run"},
-		{"login", (*nodeRun).showAtLogin, reported | ofLook | ofRelease, "",
-			"the console's login does not show this result"},
-		{"description", (*nodeRun).describeKubelet, reported | ofLook, "",
-			"systemctl status of the kubelet does not show whether it may start"},
-		{"last good", (*nodeRun).keepLastGood, opened | ofLook, "",
-			"prelet-fallback.service uses an older list of files"},
-		{"generations", (*nodeRun).collect, opened | ofRoot, fault.CannotWrite, "old generations stay"},
-		{"run", (*nodeRun).askRun, opened, "", noRun},
-		{"lock", (*nodeRun).unlock, opened | ofLook | ofNothing, "", "other commands wait until the end of this one"},
-		{"event", (*nodeRun).sendEvent, opened | ofLook, fault.NodeDrift,
-			"events: the Node does not have the last one"},
-		{"conditions", (*nodeRun).settleConditions, opened | ofLook | ofNothing | ofTry, fault.NodeCondition,
-			"conditions: the Node does not have them"},
-		annotations(),
-		nextTry(),
-		{"drift", (*nodeRun).logDrift, ofCheck, "", "the journal does not have what this check has found"},
-		{"event of drift", (*nodeRun).sendDrift, ofCheck, "", "events: the Node does not have that of this check"},
-		{"conditions with drift", (*nodeRun).patchDrift, ofCheck, "",
-			"conditions: the Node has those before this check"},
-		{"check", (*nodeRun).writeChecked, ofCheck, "", "the status and the metrics do not have this check"},
+// ofRun returns what follows a run, a verdict, a rollback or a recovery, in this order. A failure of one changes
+// neither the result nor another publication. From "lock" on they wait for the cluster, with the lock free.
+func (r *nodeRun) ofRun() []publication {
+	if r.Outcome.Overtaken && r.Report.IsOvertaken() {
+		return r.ofOvertaken()
 	}
+
+	return slices.Concat(r.toKeep(), r.ofUnopened(), r.toSettle())
+}
+
+// ofOvertaken returns what follows a run that has been reported by the process that took over.
+func (r *nodeRun) ofOvertaken() []publication { return slices.Concat(r.toKeep(), r.toSettle()) }
+
+// ofUnopened returns what follows a run that could not open the generations: its report.
+func (r *nodeRun) ofUnopened() []publication {
+	return slices.Concat(
+		[]publication{
+			{"console", r.printOnConsole, "", "the console has no line"},
+			{"journal", r.finish, "", "the journal does not have the result"},
+		},
+		r.ofStatus(func(context.Context) error { return r.Report.WriteStatus() }),
+		[]publication{r.description()},
+	)
+}
+
+// ofLook returns what follows a look at a kubelet that was judged before: the report is that of the run.
+func (r *nodeRun) ofLook() []publication {
+	return slices.Concat(
+		[]publication{r.owedVerdict()},
+		r.ofStatus(r.replaceVerified),
+		[]publication{r.description(), r.lastGood(), r.lock(), r.event(), r.conditions(), r.nextTry()},
+	)
+}
+
+// ofNothing returns what follows a verify that has judged nothing.
+func (r *nodeRun) ofNothing() []publication {
+	return []publication{r.lock(), r.conditions(), r.nextTry()}
+}
+
+// ofRelease returns what follows a release by hand: the report is that of the run.
+func (r *nodeRun) ofRelease() []publication { return r.ofStatus(r.releaseStatus) }
+
+// ofRoot returns what follows a run below a root, where no unit runs.
+func (r *nodeRun) ofRoot() []publication {
+	return []publication{r.marks(), r.programs(), r.generations()}
+}
+
+// toKeep returns what later boots, and other processes of this one, read.
+func (r *nodeRun) toKeep() []publication {
+	return []publication{
+		r.marks(),
+		r.programs(),
+		{"recording", r.keepRecording, fault.CannotWrite, "the recording for others could not be kept"},
+		{"results of conditions", r.keepConditions, fault.NodeCondition,
+			"conditions: the Node may keep those of an earlier boot"},
+		r.owedVerdict(),
+	}
+}
+
+// ofStatus returns what follows each result and each later change of it. write writes the status as it is then.
+func (r *nodeRun) ofStatus(write func(context.Context) error) []publication {
+	return []publication{
+		{"status", write, "", "the status is not that of this run"},
+		{"change", r.logChange, "", "the journal does not have the state of the node"},
+		{"metrics", r.writeMetrics, "", "the metrics are not those of this run"},
+		{"login", r.showAtLogin, "", "the console's login does not show this result"},
+	}
+}
+
+// toSettle returns what follows the report.
+func (r *nodeRun) toSettle() []publication {
+	return []publication{
+		r.lastGood(),
+		r.generations(),
+		{"run", r.askRun, "", noRun},
+		r.lock(),
+		r.event(),
+		r.conditions(),
+		r.annotations(),
+		r.nextTry(),
+	}
+}
+
+// The publications that are in more than one of these lists.
+
+func (r *nodeRun) marks() publication {
+	return publication{"machine", r.keepMachine, "", "the marks of this machine are not kept"}
+}
+
+func (r *nodeRun) programs() publication {
+	return publication{"programs", r.keepPrograms, fault.CannotWrite,
+		"the next boot starts the kubelet's binary and reads the detectors again"}
+}
+
+// owedVerdict comes before the status: `status --wait` takes its end for that of the run.
+func (r *nodeRun) owedVerdict() publication {
+	return publication{"owed verdict", r.oweVerdict, "", "prelet-verify.service may not judge this boot"}
+}
+
+func (r *nodeRun) description() publication {
+	return publication{"description", r.describeKubelet, "",
+		"systemctl status of the kubelet does not show whether it may start"}
+}
+
+func (r *nodeRun) lastGood() publication {
+	return publication{"last good", r.keepLastGood, "", "prelet-fallback.service uses an older list of files"}
+}
+
+func (r *nodeRun) generations() publication {
+	collect := func(context.Context) error { return r.Ended.Collect(r.Store) }
+
+	return publication{"generations", collect, fault.CannotWrite, "old generations stay"}
+}
+
+func (r *nodeRun) lock() publication {
+	return publication{"lock", r.unlock, "", "other commands wait until the end of this one"}
+}
+
+func (r *nodeRun) event() publication {
+	return publication{"event", r.sendEvent, fault.NodeDrift, "events: the Node does not have the last one"}
+}
+
+func (r *nodeRun) conditions() publication {
+	return publication{retried, r.settleConditions, fault.NodeCondition, "conditions: the Node does not have them"}
 }
 
 // annotations is the publication that follows all tries of the conditions, where the Node may still come.
-func annotations() publication {
-	return publication{"annotations", (*nodeRun).annotate, ofRun | ofOvertaken, fault.NodeDrift, "annotations"}
+func (r *nodeRun) annotations() publication {
+	return publication{"annotations", r.annotate, fault.NodeDrift, "annotations"}
 }
 
-func nextTry() publication {
-	return publication{"next try", (*nodeRun).handOver, ofRun | ofOvertaken | ofLook | ofNothing, "",
+func (r *nodeRun) nextTry() publication {
+	return publication{"next try", r.handOver, "",
 		machine.VerifyUnit + " patches the conditions of the Node, and was not started"}
 }
 
-// publish publishes the result. Annotations that a Node did not get because its kubelet was about to register it are
-// tried once more after the tries of the conditions.
+// retried is the publication whose note replaces that of the try before.
+const retried = "conditions"
+
+// publish publishes the result, and tries again while the Node may get its conditions. Annotations that a Node did not
+// get because its kubelet was about to register it are tried once more after that.
 func (r *nodeRun) publish(ctx context.Context) {
-	r.publishTries(ctx)
-	if r.owesAnnotations {
+	if s, err := r.host.LoadReport(); err == nil && s.BootID == r.host.BootID {
+		r.before = s.Result()
+	}
+	if r.reported == (commit.Ending{}) {
+		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
+	}
+	r.publishAll(ctx, r.follows(r))
+
+	r.retryConditions(ctx)
+	if r.tries.owesAnnotations {
 		r.tries.isOwn = false
-		r.note(annotations(), r.annotate(ctx))
-		r.note(nextTry(), r.handOver(ctx))
+		r.publishAll(ctx, []publication{r.annotations(), r.nextTry()})
 	}
 }
 
-// publishTries publishes the result, and tries again while the Node may get its conditions. What verify has to do
-// meanwhile it does, with all that follows: systemd does not start this unit again while it runs.
-func (r *nodeRun) publishTries(ctx context.Context) {
+// retryConditions tries again while the Node may get its conditions. What verify has to do meanwhile it does, with all
+// that follows: systemd does not start this unit again while it runs.
+func (r *nodeRun) retryConditions(ctx context.Context) {
 	h := r.host
-	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {
-		r.before = s.Result()
+	if r.tries.isOwn && h.Self != machine.VerifyUnit {
+		r.env.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
+			"prelet verify shows the checks", (r.tries.end - h.Clock.Monotonic()).Round(time.Second)))
 	}
-	for r.publishAll(ctx, publications()); r.tries.isOwn; r.publishAll(ctx, publications()) {
-		if h.Self != machine.VerifyUnit && r.kind != ofTry {
-			r.env.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
-				"prelet verify shows the checks", (r.tries.end - h.Clock.Monotonic()).Round(time.Second)))
-		}
-		r.kind = ofTry
-		if !r.waitForConditions(ctx) {
-			return
-		}
+	for r.tries.isOwn && r.waitForConditions(ctx) {
 		if needsVerify(ctx, h) {
 			_, err := verifyNode(ctx, r.env, h)
 			r.env.SayError(err)
 			return
 		}
+		r.publishAll(ctx, []publication{r.conditions()})
 	}
 }
 
 func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
-	if r.reported == (commit.Ending{}) {
-		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
-	}
-	if r.kind == ofRun && r.Outcome.Overtaken && r.Report.IsOvertaken() {
-		r.kind = ofOvertaken
-	}
 	for _, p := range all {
-		if p.follows&r.kind != 0 {
-			r.note(p, p.publish(r, ctx))
-		}
+		r.note(p, p.publish(ctx))
 	}
 }
 
-// note reports how a publication ended. That of another try replaces the notes of those before.
+// note reports how a publication ended.
 func (r *nodeRun) note(p publication, err error) {
 	message := ""
 	if err != nil {
-		message = p.failure + ": " + err.Error()
+		message = p.describe(err)
 	}
 	switch {
 	case errors.Is(err, errNotTried):
-	case p.follows&ofTry != 0:
+	case p.name == retried:
 		message = r.env.Redactor.String(message)
 		r.env.SayError(report.ReplaceNote(r.host.RunDir, r.host.BootID, p.code, message))
 	case err == nil:
@@ -211,9 +280,6 @@ func machineOf(h *machine.Host) machineid.Hashes {
 	return m
 }
 
-// collect removes old generations.
-func (r *nodeRun) collect(context.Context) error { return r.Ended.Collect(r.Store) }
-
 // finish sets the result in the report, and writes the end of the run to the journal.
 func (r *nodeRun) finish(context.Context) error {
 	r.status = r.Report.Finish(r.reported.Code, r.reported.Summary)
@@ -221,18 +287,17 @@ func (r *nodeRun) finish(context.Context) error {
 	return nil
 }
 
-// writeStatus writes the status. A look and a release replace a part of that of the run.
-func (r *nodeRun) writeStatus(context.Context) (err error) {
-	if r.kind == ofRelease {
-		r.status, err = report.Release(r.host.RunDir, r.host.BootID)
-
-		return err
-	}
-	if r.Report != nil {
-		return r.Report.WriteStatus()
-	}
+// replaceVerified replaces what an earlier look has found in the status of the run.
+func (r *nodeRun) replaceVerified(context.Context) (err error) {
 	summary := r.env.Redactor.String(r.reported.Summary)
 	r.status, err = report.ReplaceVerified(r.host.RunDir, r.host.BootID, r.reported.Code, summary)
+
+	return err
+}
+
+// releaseStatus removes what was held from the status of the run.
+func (r *nodeRun) releaseStatus(context.Context) (err error) {
+	r.status, err = report.Release(r.host.RunDir, r.host.BootID)
 
 	return err
 }
@@ -322,7 +387,7 @@ func (r *nodeRun) describeForLogin() string {
 	_, message := describeState(s)
 
 	switch {
-	case r.kind == ofLook && r.reported.Code != "":
+	case r.Report == nil && r.reported.Code != "": // a look
 		return machine.FitConsole("prelet: " + r.env.Redactor.String(r.reported.Summary))
 	case s.State == report.Failed:
 		return describeFailure(h, s.Exit, message)

@@ -19,92 +19,129 @@ import (
 // TestPublications lets each publication fail: the result stays, the others follow in their order, and the failure is a
 // note of the run, or is printed.
 func TestPublications(t *testing.T) {
-	for failing, row := range publications() {
-		kind := row.follows & -row.follows // one of its kinds
-		var said, got, want []string
-		dir := t.TempDir()
-		rep, err := report.New(report.ReporterConfig{
-			Dir:    dir,
-			BootID: "b",
-			Now:    time.Now,
-			Redact: strings.Clone,
-		})
-		if err != nil {
-			t.Fatal(err)
+	for _, follows := range listKinds() {
+		for failing := range follows(&nodeRun{Run: &commit.Run{}}) {
+			checkFailing(t, follows, failing)
 		}
-		rep.Finish("", "")
-		if err := rep.WriteStatus(); err != nil {
-			t.Fatal(err)
-		}
-		result := commit.Ended{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
-		r := &nodeRun{
-			kind: kind,
-			Run:  &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
-			env: &machine.Env{
-				Say:      func(line string) { said = append(said, line) },
-				Redactor: value.NewRedactor(),
-			},
-			host: &machine.Host{RunDir: dir, BootID: "b"},
-		}
+	}
+}
 
-		all := publications()
-		for i := range all {
-			if all[i].follows&kind != 0 {
-				want = append(want, all[i].name)
+// listKinds returns the lists of publications of a nodeRun, by name.
+func listKinds() map[string]func(*nodeRun) []publication {
+	return map[string]func(*nodeRun) []publication{
+		"run":       (*nodeRun).ofRun,
+		"overtaken": (*nodeRun).ofOvertaken,
+		"unopened":  (*nodeRun).ofUnopened,
+		"look":      (*nodeRun).ofLook,
+		"nothing":   (*nodeRun).ofNothing,
+		"release":   (*nodeRun).ofRelease,
+		"root":      (*nodeRun).ofRoot,
+	}
+}
+
+// checkFailing publishes a list, and lets one of its publications fail.
+func checkFailing(t *testing.T, follows func(*nodeRun) []publication, failing int) {
+	t.Helper()
+
+	var said, got, want []string
+	dir := t.TempDir()
+	rep, err := report.New(report.ReporterConfig{
+		Dir:    dir,
+		BootID: "b",
+		Now:    time.Now,
+		Redact: strings.Clone,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep.Finish("", "")
+	if err := rep.WriteStatus(); err != nil {
+		t.Fatal(err)
+	}
+	result := commit.Ended{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
+	r := &nodeRun{
+		Run: &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
+		env: &machine.Env{
+			Say:      func(line string) { said = append(said, line) },
+			Redactor: value.NewRedactor(),
+		},
+		host: &machine.Host{RunDir: dir, BootID: "b"},
+	}
+
+	all := follows(r)
+	row := all[failing]
+	for i := range all {
+		want = append(want, all[i].name)
+		all[i].publish = func(context.Context) error {
+			got = append(got, all[i].name)
+			if i == failing {
+				return errors.New("disk full")
 			}
-			all[i].publish = func(*nodeRun, context.Context) error {
+			return errNotTried
+		}
+	}
+	r.publishAll(t.Context(), all)
+
+	if !slices.Equal(got, want) || r.Code != result.Code || r.Summary != result.Summary || r.Held != result.Held {
+		t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Ended, want, result)
+	}
+	message := row.failure + ": disk full"
+	status, err := report.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	isNote := slices.Contains(status.Notes, fault.Reason{Code: row.code, Summary: message})
+	if isNote != (row.code != "") || slices.Contains(said, message) == isNote {
+		t.Errorf("%s failed: got notes %v and %q printed; want %q as one of them, by its code %q",
+			row.name, status.Notes, said, message, row.code)
+	}
+}
+
+// TestPublicationsOfChecks lets each publication of a check between boots fail: it is printed, and the others follow.
+func TestPublicationsOfChecks(t *testing.T) {
+	want := []string{"drift", "event of drift", "conditions with drift", "check"}
+	for failing := range want {
+		var said, got []string
+		c := &driftCheck{env: &machine.Env{Say: func(line string) { said = append(said, line) }}}
+		all := c.publications()
+		for i := range all {
+			all[i].publish = func(context.Context) error {
 				got = append(got, all[i].name)
 				if i == failing {
 					return errors.New("disk full")
 				}
-				return errNotTried
+				return nil
 			}
 		}
-		r.publishAll(t.Context(), all)
+		c.publishAll(t.Context(), all)
 
-		if !slices.Equal(got, want) || r.Code != result.Code || r.Summary != result.Summary || r.Held != result.Held {
-			t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Ended, want, result)
-		}
-		message := row.failure + ": disk full"
-		status, err := report.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		isNote := slices.Contains(status.Notes, fault.Reason{Code: row.code, Summary: message})
-		if isNote != (row.code != "") || slices.Contains(said, message) == isNote {
-			t.Errorf("%s failed: got notes %v and %q printed; want %q as one of them, by its code %q",
-				row.name, status.Notes, said, message, row.code)
+		message := []string{all[failing].failure + ": disk full"}
+		if !slices.Equal(got, want) || !slices.Equal(said, message) {
+			t.Errorf("%s failed: got %q, and %q printed; want %q, and %q", want[failing], got, said, want, message)
 		}
 	}
 }
 
 // TestPublicationsOfOthers checks what follows a result that is not that of a run with its generations and its report.
 func TestPublicationsOfOthers(t *testing.T) {
-	for kind, want := range map[kinds][]string{
-		ofUnopened: {"console", "journal", "status", "change", "metrics", "login", "description"},
-		ofRoot:     {"machine", "programs", "generations"},
-		ofCheck:    {"drift", "event of drift", "conditions with drift", "check"},
-		ofLook:     {"owed verdict", "status", "change", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},
-		ofNothing:  {"lock", "conditions", "next try"},
-		ofTry:      {"conditions"},
-		ofRelease:  {"status", "change", "metrics", "login"},
-		ofOvertaken: {
+	kinds := listKinds()
+	for kind, want := range map[string][]string{
+		"unopened": {"console", "journal", "status", "change", "metrics", "login", "description"},
+		"root":     {"machine", "programs", "generations"},
+		"look":     {"owed verdict", "status", "change", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},
+		"nothing":  {"lock", "conditions", "next try"},
+		"release":  {"status", "change", "metrics", "login"},
+		"overtaken": {
 			"machine", "programs", "recording", "results of conditions", "owed verdict", "last good",
 			"generations", "run", "lock", "event", "conditions", "annotations", "next try",
 		},
 	} {
-		r := &nodeRun{kind: kind, Run: &commit.Run{}}
-		all := publications()
 		var got []string
-		for i := range all {
-			all[i].publish = func(*nodeRun, context.Context) error {
-				got = append(got, all[i].name)
-				return errNotTried
-			}
+		for _, p := range kinds[kind](&nodeRun{Run: &commit.Run{}}) {
+			got = append(got, p.name)
 		}
-		r.publishAll(t.Context(), all)
 		if !slices.Equal(got, want) {
-			t.Errorf("kind %d: got %q, want %q", kind, got, want)
+			t.Errorf("%s: got %q, want %q", kind, got, want)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func Rollback(ctx context.Context, e *machine.Env, o RollbackOptions) (RolledBac
 		}
 		ended := commit.Ended{Changed: true}
 		ended.Outcome.Generation = gen
-		r := nodeRun{Run: &commit.Run{Store: store, Ended: ended}, kind: ofRoot, env: e, host: h}
+		r := nodeRun{Run: &commit.Run{Store: store, Ended: ended}, env: e, host: h, follows: (*nodeRun).ofRoot}
 		r.publish(ctx)
 
 		return RolledBack{FormatVersion: 1, Generation: gen, To: goal}, nil
@@ -90,7 +90,7 @@ func release(ctx context.Context, e *machine.Env, h *machine.Host, store *genera
 		return RolledBack{}, err
 	}
 	if !h.IsBelow() && !h.IsOff() { // after prelet=off the report says that, as before
-		r := nodeRun{Run: &commit.Run{Store: store}, kind: ofRelease, env: e, host: h}
+		r := nodeRun{Run: &commit.Run{Store: store}, env: e, host: h, follows: (*nodeRun).ofRelease}
 		r.publish(ctx)
 	}
 

@@ -101,13 +101,8 @@ func begin(e *machine.Env, h *machine.Host, store *generation.Store, again bool)
 	machine := h.Machine(store, rep)
 	machine.Redact = e.Redactor.String
 	e.ShowSteps(machine)
-	kind := ofRun
-	if store == nil {
-		kind = ofUnopened
-	}
 
 	r := &nodeRun{
-		kind: kind,
 		Run: &commit.Run{
 			Store:   store,
 			Machine: machine,
@@ -115,6 +110,7 @@ func begin(e *machine.Env, h *machine.Host, store *generation.Store, again bool)
 		},
 		env:     e,
 		host:    h,
+		follows: (*nodeRun).ofRun,
 		isAgain: again,
 	}
 	r.SiteUnit = func() string {
@@ -202,6 +198,7 @@ func reportUnopened(ctx context.Context, e *machine.Env, h *machine.Host, err er
 	}
 
 	r := begin(e, h, nil, false)
+	r.follows = (*nodeRun).ofUnopened
 	r.Off = h.IsOff()
 	shut, gateErr := r.Machine.KeepShut(err.Error())
 	if shut {
@@ -231,8 +228,8 @@ func runRoot(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 
 	acceptMachine(e, h, store, o)
 
-	r := nodeRun{Run: &commit.Run{Store: store}, kind: ofRoot, env: e, host: h, where: &o.Where}
-	r.node = e.Open(o.Where, store)
+	r := nodeRun{Run: &commit.Run{Store: store}, env: e, host: h, follows: (*nodeRun).ofRoot}
+	r.planned = planned{where: &o.Where, node: e.Open(o.Where, store)}
 	defer r.close()
 
 	p := r.node.PlanUnless(ctx)

@@ -27,7 +27,13 @@ func Verify(ctx context.Context, e *machine.Env) (Verified, error) {
 }
 
 func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (Verified, error) {
-	v := &nodeRun{Run: &commit.Run{SiteUnit: h.KubeletUnit}, kind: ofNothing, env: e, host: h, isAgain: true}
+	v := &nodeRun{
+		Run:     &commit.Run{SiteUnit: h.KubeletUnit},
+		env:     e,
+		host:    h,
+		follows: (*nodeRun).ofNothing,
+		isAgain: true,
+	}
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
 			v.Ended = res
@@ -81,7 +87,11 @@ func (r *nodeRun) verifyLocked(ctx context.Context) error {
 		_, isOpen, _ := h.Gate().State() // a gate that cannot be read is not open
 		found := h.WhyNotStarted(ctx)
 		if found.Why != "" && (!h.HasBegun() || found.IsKilled && !isOpen) {
-			r.keepWithoutRun(ctx, found.Why)
+			// As a run that failed before its commit: a node with a good generation starts on it.
+			r.beginReport()
+			r.KeepWithoutRun(ctx, fault.Systemd.Errorf("%s", found.Why))
+			r.reportOnly()
+
 			return nil
 		}
 	}
@@ -279,12 +289,4 @@ func requestRun(ctx context.Context, h *machine.Host, why string) (asked string,
 	}
 
 	return machine.ApplyUnit + " was requested", err
-}
-
-// keepWithoutRun ends a boot in which prelet.service cannot start, or dies at each try, as a run that failed before its
-// commit: a node with a good generation starts on it.
-func (r *nodeRun) keepWithoutRun(ctx context.Context, why string) {
-	r.beginReport()
-	r.KeepWithoutRun(ctx, fault.Systemd.Errorf("%s", why))
-	r.reportOnly()
 }

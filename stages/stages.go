@@ -1,6 +1,8 @@
 // Package stages is the contract of a stage type: its declaration, and the code that runs in its phase.
 // A type implements Stage and one of Gatherer, Decider and Renderer; package builtin lists the types. Gatherers read
 // through the tape only, deciders and renderers are pure. A stage must not write, and must not import another stage.
+//
+// A stage imports schema and what is below. Start with taint, the smallest one.
 package stages
 
 import (
@@ -20,7 +22,7 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// The types, and the name of the kubelet's restart stage, that package boot knows. It must know no other.
+// The types, and the name of the kubelet's restart stage, that package evaluate knows. It must know no other.
 const (
 	FetchConfig    = "fetch-config"
 	DetectHW       = "detect-hw"

@@ -1,7 +1,3 @@
-// Package machine opens a node: its site, the source of its answers (open.go), and the machine that a command changes
-// (host.go). What a person asks about besides, such as a recording, package lab opens. The commands are in the packages
-// below, by what a person does, one function each, without flags and output: it takes options, and returns a value to
-// print or an error that contains a *fault.Fault. It prints nothing: progress goes through Env or a callback.
 package machine
 
 import (

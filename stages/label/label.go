@@ -1,5 +1,5 @@
 // Package label is the stage that adds labels to the node: labels of the site, and labels that detectors recommend.
-// It is pure and checks each key and value once. It must not compare with labels of other stages: package node does.
+// It is pure and checks each key and value once. It must not compare with labels of other stages: package desired does.
 package label
 
 import (

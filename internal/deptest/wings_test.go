@@ -1,0 +1,105 @@
+package deptest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wingRow matches a row of the picture of the wings: a folder, its question, and the wings that it imports.
+var wingRow = regexp.MustCompile(`(?m)^ ([a-z/]+)  +[^→\n]*?(?:→ (.*))?$`)
+
+// wing is a row of the picture of the wings in docs/develop/architecture.md.
+type wing struct {
+	folder  string
+	imports []string // the last parts of folders
+}
+
+// readWings returns the rows of the picture, from top to bottom.
+func readWings(t *testing.T, dir string) []wing {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(dir, "docs/develop/architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## The wings\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+
+	var wings []wing
+	for _, row := range wingRow.FindAllStringSubmatch(section, -1) {
+		wings = append(wings, wing{folder: row[1], imports: strings.Fields(row[2])})
+	}
+	if len(wings) == 0 {
+		t.Fatal("docs/develop/architecture.md: got no picture of the wings, want one")
+	}
+
+	return wings
+}
+
+// importedWings returns which of some folders a wing imports, by the last parts of their paths, in their order.
+func importedWings(g Graph, from string, folders []string) []string {
+	found := map[string]bool{}
+	for _, p := range g.Match(module + from + "/...") {
+		for _, imported := range p.Imports {
+			for _, to := range folders {
+				isOther := to != from && Matches(module+to+"/...", imported)
+				found[to] = found[to] || isOther && !isIn(apart(), p.ImportPath)
+			}
+		}
+	}
+
+	var names []string
+	for _, to := range folders {
+		if found[to] {
+			names = append(names, filepath.Base(to))
+		}
+	}
+
+	return names
+}
+
+// TestWings compares the arrows in the picture of the wings with those of `go list`; none goes up.
+func TestWings(t *testing.T) {
+	dir := root(t)
+	g, wings := loadModule(t, dir), readWings(t, dir)
+
+	var folders []string
+	for _, w := range wings {
+		folders = append(folders, w.folder)
+	}
+	folders = append(folders, "plugins")
+
+	for i, w := range wings {
+		if got := importedWings(g, w.folder, folders); !slices.Equal(got, w.imports) {
+			t.Errorf("%s imports %v, want %v, as the picture in docs/develop/architecture.md has it", w.folder, got, w.imports)
+		}
+		if up := importedWings(g, w.folder, folders[:i]); len(up) > 0 {
+			t.Errorf("%s imports %v, want only wings below it", w.folder, up)
+		}
+	}
+}
+
+// TestPagesOfWings checks that each wing has a page, and that it is short: what the wing imports, what it never does, and
+// where to start.
+func TestPagesOfWings(t *testing.T) {
+	dir := root(t)
+	const most = 150 // words
+
+	for _, name := range []string{"lab", "machine", "plan", "platform", "model", "testing"} {
+		text, err := os.ReadFile(filepath.Join(dir, "internal", name, "doc.go"))
+		if err != nil {
+			t.Errorf("internal/%s: got no page, want a doc.go", name)
+			continue
+		}
+		words := len(strings.Fields(strings.ReplaceAll(string(text), "//", "")))
+		if words > most {
+			t.Errorf("internal/%s/doc.go: got %d words, want at most %d", name, words, most)
+		}
+		if name != "testing" && !strings.Contains(string(text), "\n// Start with ") {
+			t.Errorf("internal/%s/doc.go: got no sentence that says where to start, want one", name)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+// Package platform is the wing of what Linux and systemd are for prelet: units, files, marks of a machine, signatures.
+//
+// Each package below it is one service, and knows no site and no plan: systemd speaks to PID 1 and reads its
+// journal and clock; unitfile reads and edits units; nodefile reads a file with a deadline and a limit; atomicfile
+// replaces one; machineid, apiaddress and signature check what their names say.
+//
+// The wing imports model and fault. It never decides: a package here that knows why it is called is in the wrong wing.
+//
+// Start with nodefile: each read of a file of the node goes through it.
+package platform

@@ -131,8 +131,8 @@ func (tb *tab) checkSilent() {
 	}
 }
 
-// evaluate returns the value of an expression.
-func evaluate[T any](tb *tab, expression string) (out T) {
+// evalPage returns the value of an expression.
+func evalPage[T any](tb *tab, expression string) (out T) {
 	tb.Helper()
 	tb.do(chromedp.Evaluate(expression, &out))
 
@@ -143,7 +143,7 @@ func evaluate[T any](tb *tab, expression string) (out T) {
 func visible(tb *tab, selector string) int {
 	tb.Helper()
 
-	return evaluate[int](tb, fmt.Sprintf("[...document.querySelectorAll(%q)].filter(e => e.offsetParent !== null).length",
+	return evalPage[int](tb, fmt.Sprintf("[...document.querySelectorAll(%q)].filter(e => e.offsetParent !== null).length",
 		selector))
 }
 
@@ -186,13 +186,13 @@ func TestPages(t *testing.T) {
 						emulation.SetDeviceMetricsOverride(width, 800, 1, width < 500),
 						emulation.SetEmulatedMedia().WithFeatures(media))
 					tb.takeScreenshot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
-					if got := evaluate[int64](tb, "document.documentElement.scrollWidth"); got > width {
+					if got := evalPage[int64](tb, "document.documentElement.scrollWidth"); got > width {
 						t.Errorf("width of the page: got %d px, want at most %d", got, width)
 					}
-					if got := evaluate[[]string](tb, lowContrast); len(got) > 0 {
+					if got := evalPage[[]string](tb, lowContrast); len(got) > 0 {
 						t.Errorf("texts with low contrast: got %q, want at least 4.5", got)
 					}
-					if got := evaluate[int64](tb, "document.documentElement.scrollWidth"); got > width {
+					if got := evalPage[int64](tb, "document.documentElement.scrollWidth"); got > width {
 						t.Errorf("width of the page with all details: got %d px, want at most %d", got, width)
 					}
 					tb.takeScreenshot(fmt.Sprintf("%s-%d-%s-open", name, width, scheme))
@@ -211,8 +211,8 @@ func (tb *tab) takeScreenshot(name string) {
 	}
 	var picture []byte
 	tb.do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
-		width := evaluate[float64](tb, "innerWidth")
-		height := evaluate[float64](tb, "Math.min(3600, document.documentElement.scrollHeight)")
+		width := evalPage[float64](tb, "innerWidth")
+		height := evalPage[float64](tb, "Math.min(3600, document.documentElement.scrollHeight)")
 		picture, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).
 			WithClip(&page.Viewport{Width: width, Height: height, Scale: 1}).Do(ctx)
 		return err
@@ -244,7 +244,7 @@ func TestFilters(t *testing.T) {
 			t.Errorf("filter by %s: got %s, want %s (machines, groups, columns, effects)", step.name, got, want)
 		}
 		count := fmt.Sprintf("%d of %d machines", step.machines, all)
-		if text := evaluate[string](tb, "document.getElementById('shown').textContent"); !strings.HasPrefix(text, count) {
+		if text := evalPage[string](tb, "document.getElementById('shown').textContent"); !strings.HasPrefix(text, count) {
 			t.Errorf("filter by %s: got %q, want %q", step.name, text, count)
 		}
 	}
@@ -285,14 +285,14 @@ func TestWithoutJavaScript(t *testing.T) {
 func TestKeyboard(t *testing.T) {
 	tb := open(t, startBrowser(t), writeBoot(t))
 	tb.do(chromedp.KeyEvent(kb.Tab))
-	if got := evaluate[string](tb, "document.activeElement.getAttribute('href')"); got != "#main" {
+	if got := evalPage[string](tb, "document.activeElement.getAttribute('href')"); got != "#main" {
 		t.Errorf("first stop of Tab: got %q, want the link that skips to #main", got)
 	}
 	tb.do(chromedp.Focus("#labels summary"), chromedp.KeyEvent(kb.Enter))
-	if !evaluate[bool](tb, "document.querySelector('#labels details').open") {
+	if !evalPage[bool](tb, "document.querySelector('#labels details').open") {
 		t.Error("Enter on a label: got closed details, want its chain")
 	}
-	if got := evaluate[string](tb, "getComputedStyle(document.activeElement).outlineStyle"); got != "solid" {
+	if got := evalPage[string](tb, "getComputedStyle(document.activeElement).outlineStyle"); got != "solid" {
 		t.Errorf("outline of the focus: got %q, want solid", got)
 	}
 }
@@ -300,10 +300,10 @@ func TestKeyboard(t *testing.T) {
 // Texts of a recording are shown as they are, and have no effect.
 func TestHostileTexts(t *testing.T) {
 	tb := open(t, startBrowser(t), writeFleet(t))
-	if got := evaluate[string](tb, "typeof hacked"); got != "undefined" {
+	if got := evalPage[string](tb, "typeof hacked"); got != "undefined" {
 		t.Errorf("variable that the texts of a recording set: got %s, want undefined", got)
 	}
-	text := evaluate[string](tb, "document.getElementById('machines').textContent")
+	text := evalPage[string](tb, "document.getElementById('machines').textContent")
 	if !strings.Contains(text, `"><script>hacked=1</script>`) || !strings.Contains(text, `\u202e`) {
 		t.Error("machine with a hostile name: got no such text, want it with its tags and \\u202e")
 	}

@@ -52,7 +52,7 @@ func writeMachine(t *testing.T) string {
 	f.Accelerators[0].PCIe.FatalErrors = new(2)
 	f.NICs[3].Link, f.NICs[3].SpeedGbps = new("down"), nil
 	broken, held := *f.Accelerators[2].Address, *f.Accelerators[5].Address
-	tape := tape.NewTape(tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
+	answers := tape.NewTape(tape.SourceFunc(func(_ context.Context, q tape.Question) tape.Answer {
 		return tape.Answer{Value: json.RawMessage(q.Args)}
 	}))
 	var devices []string
@@ -64,11 +64,11 @@ func writeMachine(t *testing.T) string {
 		devices = append(devices, fmt.Sprintf(
 			`{"address":%q,"attributes":{"xgmi_hive":"1","uncorrected_errors":"%d"}}`, *a.Address, errs))
 	}
-	tape.Ask(t.Context(), tape.Question{
+	answers.Ask(t.Context(), tape.Question{
 		Kind: tape.KindDetector,
 		Args: `{"devices":[` + strings.Join(devices, ",") + `]}`,
 	})
-	p := &evaluate.Plan{Facts: &f, Tape: tape, Diagnostics: hcl.Diagnostics{
+	p := &evaluate.Plan{Facts: &f, Tape: answers, Diagnostics: hcl.Diagnostics{
 		origin.Warning(fault.KubeletHeld, hcl.Range{}, `Hold "gpu" is true`, "GPU "+held+" needs a reset"),
 		origin.Warning(fault.NodeCondition, hcl.Range{}, "Condition example.com/Fabric of the Node is Unknown", ""),
 	}}

@@ -66,12 +66,12 @@ func TestPicture(t *testing.T) {
 			t.Errorf("alternative text of the picture: got %q, want one of the keys of promises", promise)
 			continue
 		}
-		if got := evaluate[[]string](tb, "("+shown+")('"+selector+"')"); len(got) == 0 {
+		if got := evalPage[[]string](tb, "("+shown+")('"+selector+"')"); len(got) == 0 {
 			t.Errorf("%q of the alternative text: got no such element in the picture, want %s", promise, selector)
 		}
 	}
 
-	text := evaluate[string](tb, `document.getElementById("machine").innerText + "\n" +
+	text := evalPage[string](tb, `document.getElementById("machine").innerText + "\n" +
 		document.getElementById("labels").innerText`) + "\n"
 	if os.Getenv(takePicture) != "" {
 		writeFile(t, pictureText, []byte(text))
@@ -106,8 +106,8 @@ func writeReadmePage(t *testing.T, readme string) string {
 func takeClip(tb *tab) (png []byte) {
 	const margin = 16
 	tb.do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
-		top := math.Floor(evaluate[float64](tb, "pictureClip().top + scrollY")) - margin
-		height := math.Ceil(evaluate[float64](tb, "pictureClip().bottom + scrollY")) - top
+		top := math.Floor(evalPage[float64](tb, "pictureClip().top + scrollY")) - margin
+		height := math.Ceil(evalPage[float64](tb, "pictureClip().bottom + scrollY")) - top
 		png, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).
 			WithClip(&page.Viewport{Y: top, Width: pictureWidth, Height: height, Scale: 1}).Do(ctx)
 

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/hcl/v2"
@@ -72,7 +73,7 @@ func (a *cli) execute(args []string) exitError {
 	}
 
 	a.document = documentFormat(args)
-	for _, arg := range args { // a message may quote it where nothing shows what it is
+	for _, arg := range args { // a message may quote it without the flag that marks it as a secret
 		a.secrets().HideEvident(arg)
 	}
 	stdout := printer.NewScreen(a.stdout, a.secrets())
@@ -365,6 +366,7 @@ func (a *cli) env() *machine.Env {
 		Journaled: a.discardStdout,
 		Detectors: a.detectors,
 		GaveUp:    new(atomic.Bool),
+		Searched:  new(sync.Map),
 	}
 	if a.line != nil {
 		e.Progress = a.line

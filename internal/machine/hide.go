@@ -2,12 +2,11 @@ package machine
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe"
@@ -17,9 +16,9 @@ import (
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
-// Hiding returns a source that hides from all output what each answer has of secrets: what is evidently one, and the
-// values of secret flags and fields, wherever they are: in a file of flags or a configuration, as it is now or was
-// before prelet, in a unit, in an object, in the reason of a failure. The plan is made from them.
+// Hiding returns a source that hides the secrets of each answer from all output: evident ones, and the values of secret
+// flags and fields, wherever they are: in a file of flags or a configuration, as it is now or was before prelet, in a
+// unit, in an object, in the reason of a failure. The plan itself is made from the real values.
 func (e *Env) Hiding(source tape.Source) tape.Source {
 	return tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
 		a := source.Ask(ctx, q)
@@ -27,7 +26,7 @@ func (e *Env) Hiding(source tape.Source) tape.Source {
 			e.Redactor.HideEvident(a.Why())
 		}
 		e.Redactor.HideEvident(a.Because)
-		for _, secret := range findSecrets(a.Value) {
+		for _, secret := range e.findSecrets(a.Value) {
 			e.Redactor.Hide(secret)
 		}
 
@@ -35,34 +34,33 @@ func (e *Env) Hiding(source tape.Source) tape.Source {
 	})
 }
 
-// searched has the secrets of answers by a hash of the answer: machines of a fleet give the same ones.
-var (
-	searched   sync.Map
-	searchSeed = sync.OnceValue(maphash.MakeSeed)
-)
-
 // findSecrets returns the secrets in an answer.
-func findSecrets(answer []byte) []string {
+func (e *Env) findSecrets(answer []byte) []string {
 	// Without escapes each text is in the document as it is, so a document that holds nothing is not parsed.
 	whole := string(answer)
 	if !strings.Contains(whole, `\`) && !mayHaveSettings(whole) && value.FindEvident(whole) == nil {
 		return nil
 	}
-
-	hash := maphash.Bytes(searchSeed(), answer)
-	if known, ok := searched.Load(hash); ok {
-		return known.([]string)
+	search := func() []string {
+		own := Env{Redactor: value.NewRedactor()}
+		var v any
+		if json.Unmarshal(answer, &v) == nil {
+			own.hideIn(v)
+		}
+		return own.Redactor.Hidden()
+	}
+	if e.Searched == nil {
+		return search()
 	}
 
-	own := Env{Redactor: value.NewRedactor()}
-	var v any
-	if json.Unmarshal(answer, &v) == nil {
-		own.hideIn(v)
+	sum := sha256.Sum256(answer)
+	known, ok := e.Searched.Load(sum)
+	if !ok {
+		known = search()
+		e.Searched.Store(sum, known)
 	}
-	found := own.Redactor.Hidden()
-	searched.Store(hash, found)
 
-	return found
+	return known.([]string)
 }
 
 // hideIn hides the secrets in each text of a document, and in each list of words.
@@ -177,7 +175,7 @@ func (e *Env) hideUses(flags *kubelet.Flags) {
 	}
 }
 
-// HideFlag hides the values of a flag if they may be secrets, and of a header also what is behind its name.
+// HideFlag hides the values of a flag if they may be secrets, and of a header also the value alone.
 func (e *Env) HideFlag(name string, values ...string) {
 	if !value.IsSecretSetting(name) {
 		return

@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -19,6 +20,7 @@ func TestFindSecrets(t *testing.T) {
 		{"staticPodURLHeader:\n  X-Key:\n  - Zx81-Zx81\n", "Zx81-Zx81"},
 		{"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJlMTI", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJlMTI"},
 	}
+	env := &Env{Searched: new(sync.Map)}
 	places := []func(text string) any{
 		func(text string) any { return text },
 		func(text string) any { return []any{"a.b", text, "authorization", map[string]any{"x": 1}} },
@@ -35,7 +37,7 @@ func TestFindSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 { // searched, and known
-				if got := findSecrets(answer); !slices.Contains(got, s.want) {
+				if got := env.findSecrets(answer); !slices.Contains(got, s.want) {
 					t.Errorf("place %d: findSecrets(%s): got %q, want %q", i, answer, got, s.want)
 				}
 			}
@@ -43,10 +45,10 @@ func TestFindSecrets(t *testing.T) {
 	}
 
 	const words = `["kubelet","--manifest-url-header","X-Key:Zx81-Zx81"]`
-	if got := findSecrets([]byte(words)); !slices.Contains(got, "X-Key:Zx81-Zx81") {
+	if got := env.findSecrets([]byte(words)); !slices.Contains(got, "X-Key:Zx81-Zx81") {
 		t.Errorf("findSecrets(%s): got %q, want the header", words, got)
 	}
-	if got := findSecrets([]byte(`{"interfaces":["ens1f0","10.0.0.1"]}`)); got != nil {
+	if got := env.findSecrets([]byte(`{"interfaces":["ens1f0","10.0.0.1"]}`)); got != nil {
 		t.Errorf("findSecrets of facts: got %q, want none", got)
 	}
 }

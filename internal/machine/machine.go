@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ type Env struct {
 	Version  string
 	Getenv   func(string) string
 	Redactor *value.Redactor   // learns each secret that a command reads; all output passes through it
+	Searched *sync.Map         // secrets of answers by SHA-256: machines of a fleet give equal ones; nil: not kept
 	Say      func(line string) // prints one line while a command runs; it redacts
 	Progress Progress          // nil without a terminal
 	On       *Host             // the machine that commands work on; nil is this one
@@ -33,7 +35,7 @@ type Env struct {
 	GaveUp *atomic.Bool
 }
 
-// Progress shows on a terminal what a command does meanwhile.
+// Progress shows the waits of a command, and how many items are done, on a terminal.
 type Progress interface {
 	// Wait shows a wait until end is called. until is when it ends at the latest; zero: not known.
 	Wait(what string, until time.Time) (end func())

@@ -324,7 +324,7 @@ func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activatio
 	return m
 }
 
-// askBinary returns the words with which the kubelet's binary refuses what is in place; "" if it does not.
+// askBinary returns the words with which the kubelet's binary refuses the files in place; "" if it accepts them.
 func (h *Host) askBinary(ctx context.Context, unit string) string {
 	root := nodefile.Root(h.Root)
 	file, err := systemd.ReadPlannedUnit(root, unit, nil)

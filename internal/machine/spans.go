@@ -56,7 +56,7 @@ func (e *Env) showQuestions(next tape.Source) tape.Source {
 	})
 }
 
-// ShowSteps shows what a machine waits for: the jobs of units, and the verdict on the kubelet.
+// ShowSteps shows the waits of a machine: the jobs of units, and the verdict on the kubelet.
 func (e *Env) ShowSteps(m *activation.StateMachine) {
 	if e.Progress == nil || m.Note == nil {
 		return

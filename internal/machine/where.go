@@ -29,7 +29,7 @@ type Where struct {
 // StateDir returns prelet's own folder.
 func (w *Where) StateDir() string { return filepath.Join("/", w.Root, StateFolder) }
 
-// ToMount is the next step of a person who names a file where a root is wanted.
+// ToMount is the next step in a message about a file in place of a root.
 const ToMount = "mount an image, and name the folder"
 
 // UseRoot makes Root absolute. It refuses anything but a folder.

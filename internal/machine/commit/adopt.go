@@ -17,8 +17,8 @@ import (
 //
 //   - a removed state file of the kubelet that no kubelet has created again yet: restoring the old one would keep the
 //     kubelet from starting;
-//   - the kubeconfig of a joined node in which prelet has replaced the CAs. One that a generation removed, because it
-//     was another machine's, is not adopted: a way back would bring that identity back;
+//   - the kubeconfig of a joined node in which prelet has replaced the CAs. A kubeconfig that a generation removed,
+//     because it was another machine's, is not adopted: a way back would restore that identity;
 //   - the kubeconfig with the bootstrap token while that generation awaits its verdict: it is removed with the verdict,
 //     not by a new generation. After a state was set aside or lost, also the one on the disk.
 func adopt(
@@ -190,8 +190,8 @@ func toState(a tape.TargetAns, secret bool) *generation.FileState {
 	}
 }
 
-// proposeGeneration returns the files of a generation as a proposal. One that does not decide about the kubelet stays
-// as it is where it cannot be restored.
+// proposeGeneration returns the files of a generation as a proposal. A file that does not affect the kubelet's start
+// stays as it is where it cannot be restored.
 func (r *Run) proposeGeneration(gen int) (out generation.Proposal, spec activation.Spec, err error) {
 	if spec, err = r.Machine.SpecOf(gen); err != nil {
 		return out, spec, err

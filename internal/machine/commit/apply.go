@@ -97,7 +97,7 @@ func BuildProposal(o ProposalInput) (generation.Proposal, activation.Spec, error
 	return out, spec, nil
 }
 
-// addFile adds a planned file to the spec. One that does not decide about the kubelet is only in the generation.
+// addFile adds a planned file to the spec. A file that does not affect the kubelet's start is only in the generation.
 func addFile(spec *activation.Spec, n desired.Node, f desired.File, content []byte) {
 	if strings.Contains(f.Path, "/systemd/system/") {
 		spec.UnitFiles = true

@@ -27,7 +27,7 @@ const holdFile = "holds.json"
 // leastBoot is the part of its time that a hold uses up in each boot at least: a tenth.
 const leastBoot = 10
 
-// maxUnread is how long a boot holds the kubelet at most, from its begin on, where it cannot be read what is held.
+// maxUnread is how long a boot, from its begin on, holds the kubelet at most if the file of holds cannot be read.
 const maxUnread = time.Hour
 
 // firstYear is the year before which a clock is not set.
@@ -91,15 +91,15 @@ func readHolds(stateDir, bootID string) (all map[string]holding) {
 	return all
 }
 
-// because returns a hold as the only one, because what is held was lost.
+// because returns a single hold without a name, which replaces the holds that were lost.
 func (h holding) because(why string) map[string]holding {
 	h.Message = "it is not known what holds it, because " + why + "; a run with a complete plan asks the holds again"
 
 	return map[string]holding{"": h}
 }
 
-// findHolds returns the holds by their names. If their file is gone, it is what the last run of this boot has reported.
-// A file that cannot be read has no hold of this boot before its first run.
+// findHolds returns the holds by their names. If their file is gone, it is a single hold for the time that the last run
+// of this boot has reported. A file that cannot be read has no hold of this boot before its first run.
 func (r *Run) findHolds(ctx context.Context) map[string]holding {
 	all := readHolds(r.Machine.StateDir, r.Machine.BootID)
 	rest := min(maxUnread, r.Report.LastHold().Sub(r.Machine.Clock.Now())) // a clock that was set back has no bound
@@ -117,8 +117,8 @@ func (r *Run) findHolds(ctx context.Context) map[string]holding {
 	return gone.because(filepath.Join(r.Machine.StateDir, holdFile) + " is gone")
 }
 
-// FindHolds returns what the holds say that a run in this boot found to be true, and how long they keep the kubelet
-// yet; 0: none does.
+// FindHolds returns the names and messages of the holds that a run in this boot found to be true, and how long they
+// still keep the kubelet; 0 for none.
 func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest time.Duration) {
 	for name, h := range readHolds(stateDir, bootID) {
 		if h.Boot != bootID {
@@ -134,8 +134,8 @@ func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest t
 	return all, rest
 }
 
-// mayHold reports whether the kubelet waits for the gate, and has not been let through in this boot: one that runs, or
-// has run, is not held.
+// mayHold reports whether the kubelet waits for the gate, and has not been let through in this boot: a kubelet that
+// runs, or has run, is not held.
 func (r *Run) mayHold(ctx context.Context, unit string) bool {
 	u, err := r.Machine.Units.Look(ctx, unit)
 	isRunning := err == nil && u.Active == "active"
@@ -144,8 +144,8 @@ func (r *Run) mayHold(ctx context.Context, unit string) bool {
 }
 
 // whyHeld returns why holds of the site keep the kubelet from starting, with the next step; "" if none does. Without a
-// plan, or with one that does not know its holds, they are those of this boot: who does not evaluate them does not know
-// that they are over. It asks once.
+// plan, or with a plan that does not know its holds, the last known holds of this boot count, because only an
+// evaluation can show that they are over. It asks once.
 func (r *Run) whyHeld(ctx context.Context) string {
 	if !r.areHoldsAsked {
 		r.askHolds(ctx, nil, strings.Clone)

@@ -7,7 +7,7 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// capture keeps the beginning and the end of what is written to it.
+// capture is a writer that keeps the beginning and the end of its input.
 type capture struct {
 	mu   sync.Mutex
 	head []byte

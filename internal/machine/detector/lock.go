@@ -254,7 +254,7 @@ func (h *Host) Program(l tape.LockEntry) string {
 	return h.path(path)
 }
 
-// CheckNodePath refuses the path of a lock that a node would not have: one that is not clean and absolute, or that is
+// CheckNodePath refuses the path of a lock that a node would not have: a path that is not clean and absolute, or is
 // outside of the folders for programs, such as a home folder or that of a build. "" is the place for packages.
 func CheckNodePath(path string) error {
 	isClean := filepath.IsAbs(path) && filepath.Clean(path) == path

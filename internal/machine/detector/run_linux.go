@@ -345,7 +345,7 @@ func (p *process) end() bool {
 }
 
 // isHeld reports whether a thread of a process group waits in the kernel and cannot be interrupted (state D), as for a
-// driver that hangs. One that runs, sleeps or has ended and is not reaped yet is not held.
+// driver that hangs. A thread that runs, sleeps, or has ended and is not reaped yet, is not held.
 func isHeld(group int) bool {
 	for _, pid := range members(group) {
 		states, _ := filepath.Glob("/proc/" + pid + "/task/*/status")

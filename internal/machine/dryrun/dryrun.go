@@ -31,7 +31,7 @@ type Run func(kubeletbin.DryRun, context.Context) (kubeletbin.Verdict, error)
 type Asker struct {
 	Binary func() *kubeletbin.Binary
 	Run    Run  // nil: the binary is not started, and the start of the kubelet is the answer
-	IsRun  bool // the plan is that of a run, not for a person: the binary is not asked again about what is in place
+	IsRun  bool // the plan is that of a run: the binary is not asked again if nothing has changed
 	// Of the node whose files the kubelet reads; Secret is nil for another machine, of which only the plan is known.
 	Root   nodefile.Root
 	Secret func(name string) ([]byte, error)
@@ -49,7 +49,7 @@ type Asker struct {
 // Askers ask kubelets' binaries about a plan, by version; "" is the installed one. None: no binary is asked.
 type Askers map[string]*Asker
 
-// AskBinaries returns what asks binaries. They know of the node what the plan does.
+// AskBinaries returns an asker for each binary, by version. Askers know only the plan's part of the node.
 func AskBinaries(binaries map[string]*kubeletbin.Binary, redact func(string) string) Askers {
 	all := Askers{}
 	for version, binary := range binaries {
@@ -80,7 +80,8 @@ func (a *Asker) Ask(ctx context.Context, q tape.Question) tape.Answer {
 	}.Ask(ctx, q)
 }
 
-// Digest returns the digest of what the binary accepts, or would be asked at its first start; "" without an answer.
+// Digest returns the digest of the accepted command line and files, or of those that the kubelet's first start will
+// decide about; "" without an answer.
 func (a *Asker) Digest() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,7 +169,7 @@ func (a *Asker) keep(digest string) {
 }
 
 // prepare returns the dry run of a kubelet. On its own node, its command line is that of the unit with all environment
-// files, which a plan does not read; of another machine, it is what the plan knows.
+// files, which a plan does not read; for another machine, it has only the words that the plan knows.
 func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubeletbin.DryRun, err error) {
 	planned := map[string][]byte{}
 	for _, f := range k.Files {
@@ -265,7 +266,7 @@ func (a *Asker) knowsFlag(ctx context.Context, name string) bool {
 }
 
 // readDropIns returns the drop-ins of a folder as they will be: planned, or as the plan has read them, since one on the
-// disk may be of an earlier generation. One that the plan has not parsed is read.
+// disk may be of an earlier generation. A drop-in that the plan has not parsed is read.
 func (a *Asker) readDropIns(all []stages.DropIn, planned map[string][]byte, folder string) []kubeletbin.ConfigFile {
 	out := []kubeletbin.ConfigFile{}
 	for _, d := range all {

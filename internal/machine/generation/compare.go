@@ -15,7 +15,7 @@ import (
 
 // Comparison is the difference between a proposal and the disk.
 type Comparison struct {
-	Entries []Entry // targets that are no longer declared first, then the proposal's targets in their order
+	Entries []Entry // first dropped targets, then the proposal's in their order
 	Changed bool    // a target would change
 	// Unrecorded reports that no target would change, and that the generation in place does not record the targets as
 	// they are: there is none, or somebody else made the files. Then a commit makes a generation, and touches none.
@@ -132,8 +132,8 @@ func listInPlace(m *manifest, st *status) []Entry {
 	return out
 }
 
-// listTouched returns the targets that an interrupted commit may have changed. The original of each is what was there
-// before. A target that the commit drops is one of a commit that it takes back.
+// listTouched returns the targets that an interrupted commit may have changed. The original of each is its state before
+// the commit. A dropped target belongs to an earlier commit, which this one takes back.
 func listTouched(m *manifest) (out []Entry) {
 	for _, e := range m.Entries {
 		if !e.HasChange() {
@@ -405,9 +405,9 @@ func (s *Store) isEmpty(p string) bool {
 	return err == nil && len(names) == 0
 }
 
-// addDropped compares a target of the generation in place that the proposal no longer declares. It is restored as
-// before prelet, unless it was changed since. A file that only an interrupted commit has changed is restored all the
-// same: the generation keeps what it is now.
+// addDropped compares a target of the generation in place that the proposal does not declare. It is restored as before
+// prelet, unless it was changed since. A file that only an interrupted commit has changed is restored in any case: the
+// generation keeps its present content.
 func (c *Comparison) addDropped(s *Store, was Entry, isRetired, isTouched bool) {
 	e := Entry{
 		Path:       was.Path,

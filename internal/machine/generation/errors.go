@@ -15,9 +15,9 @@ var (
 	ErrNothing = errors.New("every file already is as planned")
 	// ErrLocked is wrapped by each fault with the code fault.Locked.
 	ErrLocked = errors.New("another prelet holds the lock")
-	// ErrChanged reports that a target is no longer in the state that the caller planned for. The caller plans again.
+	// ErrChanged reports that a target has left the state that the caller planned for. The caller plans again.
 	ErrChanged = errors.New("the file changed since it was observed")
-	// ErrSuperseded reports that the journal is no longer about the generation that the caller judged.
+	// ErrSuperseded reports that the journal is about another generation than the caller judged.
 	ErrSuperseded = errors.New("another run has superseded this generation")
 	// ErrNoGeneration reports that a generation does not exist, or no longer exists.
 	ErrNoGeneration = errors.New("no such generation")

@@ -53,8 +53,8 @@ func (s *Store) pack(n int) (*pack, error) {
 	return nil, refuse("open generation", itoa(n), ErrNoGeneration, nextHistory)
 }
 
-// readPack reads the manifest in a file, unless that file is the one that was read last: a run asks for the generation
-// in place about twenty times. No caller changes a pack.
+// readPack reads the manifest in a file, unless it is the last file that was read: a run asks for the generation in
+// place about twenty times. No caller changes a pack.
 func (s *Store) readPack(n int, name string) (*pack, error) {
 	at := s.gens.name(name)
 	st, err := statOwned(s.gens, name)

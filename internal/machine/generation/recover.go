@@ -16,8 +16,8 @@ import (
 //	PhaseRollback   finishes the rollback; the journal ends, or awaits a verdict
 //	PhaseVerify     is left to the caller
 //
-// If what it should bring the targets to is not whole, it restores the generation before in a new one, which awaits a
-// verdict. If that is not whole either, or what the commit touched is not known, the state is set aside: see Aside.
+// If the generation to publish is damaged, it restores the one before as a new generation, which awaits a verdict. If
+// that is damaged too, or the touched targets are unknown, the state is set aside: see Aside.
 //
 // It returns the journal afterwards: nil, or one in PhaseVerify. If the phase is publish or rollback, the caller
 // prevents readers from reading the targets meanwhile; Journal returns the phase. On a read-only store Recover

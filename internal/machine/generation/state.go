@@ -48,7 +48,7 @@ type Target struct {
 	CreateOnly bool // written only if it does not exist; never overwritten, never removed
 	Secret     bool // contains a secret: mode Keep means 0600. Recorded so that it is never printed
 	// Forget, of an Absent target, keeps its old content in this generation and never restores it automatically:
-	// neither when it is no longer declared, nor on a rollback.
+	// neither when the target is dropped, nor on a rollback.
 	Forget bool
 
 	// Seen is the state that the caller planned for, or nil. Begin fails with ErrChanged if the target differs from it.

@@ -19,18 +19,18 @@ const (
 	asideAbout = "aside.json"
 )
 
-// asideParts are what is moved, in this order: without the journal, the generations of a mixture look whole.
+// asideParts are moved in this order: without the journal, the generations of a mixture look whole.
 var asideParts = []string{gensName, journalName, heldName}
 
 // Aside is a state that cannot be trusted: a part of it is damaged or names a generation that is gone. Its generations,
-// journal and held plans are moved into a folder, and the caller starts over: there is no generation, and the targets
-// are as before prelet. One copy is kept, for people. If the document about it is damaged too, the numbers, and whether
-// the targets were of two generations, are read from the copy, and a mixture is assumed if they are not in it. That the
+// journal and held plans are moved into a folder, and the caller starts over: the store is empty, and the targets are
+// as before prelet. One copy is kept, for people. If the document about it is damaged too, the numbers, and whether the
+// targets were of two generations, are read from the copy, and a mixture is assumed if they are not in it. That the
 // copy was followed is then known from the later generation alone, which is in the store, or in the next copy.
 type Aside struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
-	Why     string    `json:"why"`             // the file and what is wrong with it
+	Why     string    `json:"why"`             // the file and its damage
 	Last    int       `json:"last"`            // the highest number of a generation, which is not used again
 	IsMixed bool      `json:"mixed,omitempty"` // the targets were of two generations
 	Moving  bool      `json:"moving,omitempty"`
@@ -80,7 +80,7 @@ func (s *Store) FindAside() *Aside {
 	return a
 }
 
-// readCopy returns what is known from the copy without the document about it.
+// readCopy rebuilds the document about the copy from the copy itself.
 func (s *Store) readCopy() *Aside {
 	c := &Store{o: s.o}
 	c.dir, _ = s.openAside() // else nothing is known
@@ -291,8 +291,8 @@ func (s *Store) checkGoal(j *Journal) (*manifest, error) {
 	return m, err
 }
 
-// wayBack puts what was in place before an interrupted commit back, in a new generation that awaits a verdict. It also
-// brings back what only the interrupted one has changed.
+// wayBack restores the targets as before an interrupted commit, in a new generation that awaits a verdict. It also
+// restores targets that only the interrupted commit has changed.
 type wayBack struct {
 	p        Proposal
 	c        *Comparison
@@ -395,8 +395,8 @@ func (s *Store) takeBack(way *wayBack) error {
 	return err
 }
 
-// dropTakenBack removes the generations that a commit has taken back: those between it and the one that was in place
-// before. Their temporaries went when it was staged.
+// dropTakenBack removes the generations that a commit has taken back: those between it and its parent. Their
+// temporaries went when it was staged.
 func (s *Store) dropTakenBack(m *manifest) error {
 	l, err := s.listing()
 	if err != nil {
@@ -441,8 +441,8 @@ func (s *Store) mayBeMixed(before *Aside) bool {
 }
 
 // recallCommit returns the generation of the last commit, 0 if there was none, and whether the commit was interrupted,
-// as the journal records. Once each generation has its verdict, there is no journal. ok is false if that or the verdict
-// is damaged or lost.
+// as the journal records. A store without a journal has a verdict for each generation. ok is false if the journal or
+// the verdict is damaged or lost.
 func (s *Store) recallCommit(l listing) (gen int, isInterrupted, ok bool) {
 	j, err := s.Journal()
 	if j != nil {
@@ -455,9 +455,9 @@ func (s *Store) recallCommit(l listing) (gen int, isInterrupted, ok bool) {
 	return gen, false, err == nil && !s.hasLostVerdict(gen)
 }
 
-// setAside moves the generations, the journal and the list of held plans into the folder of what was set aside, in
-// place of an earlier copy. From its first file on it goes on after an interruption. If it fails, the state is hidden,
-// and nothing is written.
+// setAside moves the generations, the journal and the list of held plans into the copy's folder, in place of an earlier
+// copy. Once a file was moved, an interrupted move is continued. If it fails, the state is hidden, and nothing is
+// written.
 func (s *Store) setAside(a *Aside) {
 	s.forgetGens()
 	err := s.frozen

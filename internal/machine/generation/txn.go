@@ -18,7 +18,7 @@ type Txn struct {
 	m         *manifest
 	journal   *Journal      // of the commit; its file is staged with the generation
 	prints    []fingerprint // by entry, as observed; zero if the target did not exist
-	round     syncRound     // what was staged, until Commit makes it durable
+	round     syncRound     // the staged files, until Commit makes them durable
 	committed bool
 	ended     bool
 }
@@ -398,9 +398,9 @@ func (t *Txn) commit() error {
 	return nil
 }
 
-// recordDurably makes the journal durable, and side by side what was staged. No target is touched before, and what a
-// power cut takes or leaves in part Recover makes again from the generation. If that fails, the journal of before is
-// put back, and nothing has changed.
+// recordDurably makes the journal and, in parallel, the staged files durable. No target is touched before, and Recover
+// makes again from the generation any target that a power cut takes or leaves in part. If it fails, the earlier journal
+// is restored, and nothing has changed.
 func (t *Txn) recordDurably(was *Journal) error {
 	s := t.s
 	t.round.stay = append(t.round.stay, s.dir)

@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// reportSuperseded returns the error of a verdict on a generation that is no longer in place.
+// reportSuperseded returns the error of a verdict on a generation that another one has replaced.
 func reportSuperseded(op string, gen int, why string) error {
 	const next = "read the journal again, and judge the generation that it names"
 	cause := fmt.Errorf("%w: %s", ErrSuperseded, why)
@@ -457,9 +457,8 @@ func (s *Store) finishRollback(j *Journal) error {
 	return s.endJournal()
 }
 
-// recordRollback records what a rollback means for the generation that it leaves, which may be lost or damaged. A
-// rollback by hand pins the restored generation before its journal goes on: a process that is killed leaves both or
-// neither.
+// recordRollback records the verdict on the generation that a rollback leaves, which may be lost or damaged. A rollback
+// by hand pins the restored generation before its journal goes on: a process that is killed leaves both or neither.
 func (s *Store) recordRollback(j *Journal) error {
 	if err := s.pinByHand(j); err != nil {
 		return err

@@ -69,7 +69,7 @@ func mayCome(state string) bool {
 }
 
 // findLate returns the unit of prelet or of the kubelet, which starts after this run, that a queued start waits for:
-// the unit itself is ordered after it, or another one that is queued. It returns "" for none.
+// the unit itself is ordered after it, or after a queued unit that is. It returns "" for none.
 func (l *Live) findLate(ctx context.Context, u systemd.Unit, seen map[string]bool) string {
 	if u.Job == 0 || u.Active != "inactive" {
 		return ""

@@ -288,8 +288,8 @@ func (l *Live) answerObject(ctx context.Context, r tape.ObjectReq) tape.Answer {
 	return l.nameObjects(makeAnswer(tape.Object, object, err))
 }
 
-// nameObjects adds to the failure of a cluster, for the hardware of another machine, what replaces the cluster: on a
-// laptop the way to the cluster is not what has to be repaired.
+// nameObjects adds to the failure of a cluster, for the hardware of another machine, the flag that replaces the
+// cluster: a laptop may have no way to the cluster.
 func (l *Live) nameObjects(a tape.Answer) tape.Answer {
 	switch a.Code() {
 	case fault.ClusterUnreachable, fault.ClusterUnusable, fault.ClusterUntrusted, fault.Absent:

@@ -54,13 +54,13 @@ func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 	return content, nil
 }
 
-// HideKept hides the secrets in files of a generation, as it made them and as they were before: of what was made with
-// credentials by the texts from which the files were made, and of all others by hide, which gets each text.
+// HideKept hides the secrets in files of a generation, as it made them and as they were before. It finds credentials by
+// the stored templates of the files; every text is also passed to hide, which finds others.
 func HideKept(s *generation.Store, gen int, r *value.Redactor, hide func(text string)) {
 	info, _ := s.Info(gen)
 	templates := map[string]string{}
 	if slices.ContainsFunc(info.Entries, func(e generation.Entry) bool { return e.Secret }) {
-		plan, _ := desired.ReadStoredPlan(s, gen) // without one, what is evident is hidden
+		plan, _ := desired.ReadStoredPlan(s, gen) // without it, evident secrets are hidden
 		for _, f := range plan.Node.Files {
 			templates[f.Path] = f.Text
 		}

@@ -17,7 +17,7 @@ const maxKernelConfig = 1 << 20
 const maxKernels = 20
 
 // ReadKernels returns by release the options that kernels were built with, also as modules: of the running kernel or,
-// of an image that does not run, of each one that has modules. A kernel without a complete configuration that can be
+// for an image that does not run, of each kernel with modules. A kernel without a complete configuration that can be
 // read is left out. It loads no module for that.
 func ReadKernels(root nodefile.Root, isRunning bool) map[string]map[string]bool {
 	releases, _ := root.Names("/lib/modules", maxKernels)

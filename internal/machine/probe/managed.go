@@ -122,9 +122,9 @@ func (l *Live) compareEntry(
 }
 
 // isPrivate reports whether the content of a managed file must not leave this package, not even as a hash: it contains
-// a secret that this process was given, what is evidently one, or the secret field of the kubelet's configuration, or
-// the file is not public. The configuration and the states of the kubelet are never private for their mode, because the
-// plan is made from them.
+// a credential of this process, an evident secret, or the secret field of the kubelet's configuration, or the file is
+// not public. The configuration and the states of the kubelet are never private for their mode, because the plan is
+// made from them.
 func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	text := string(s.Content)
 	l.LearnSecrets()

@@ -73,7 +73,7 @@ func (l *Live) showOriginal(path string, out tape.TargetAns, text string, isPubl
 	return tape.Original.Answer(out)
 }
 
-// mask returns a value of the same type as one that is a secret.
+// mask returns a placeholder of the same type for a secret value.
 func mask(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -14,8 +14,8 @@ import (
 )
 
 // refuseSecrets replaces an answer that contains a secret of this node by a failure. The answer would be in plans and
-// recordings, and the site could use it without the mark of a secret. What is only evidently one is public there, and
-// hidden later.
+// recordings, and the site could use it without the mark of a secret. An evident secret in an answer is public on the
+// node, and is hidden later.
 func (l *Live) refuseSecrets(q tape.Question, a tape.Answer) tape.Answer {
 	var code fault.Code
 
@@ -136,8 +136,8 @@ var (
 )
 
 // DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none. It is for the
-// check of an image, which finds what a person has left there: besides what is evidently a secret, whole files of
-// secrets, and the token that kubeadm's documentation has.
+// check of an image, which finds leftovers of people: evident secrets, whole files of secrets, and the token of
+// kubeadm's documentation.
 func DescribeSecret(text string) string {
 	joined := strings.Join(strings.Fields(text), "") // base64 is often broken into lines
 	found := value.FindEvident(text)

@@ -147,7 +147,7 @@ func (l *Live) describeStart(u systemd.Unit) *tape.StartAns {
 type StartReader struct {
 	Root nodefile.Root
 	Read func(file string) (string, error) // the text of an environment file
-	// Show returns the value of a variable that is wanted; nil for one that must not be shown.
+	// Show returns the value of a variable that is wanted; nil if it must not be shown.
 	Show func(name, text string) (shown *string, isWanted bool)
 }
 
@@ -248,7 +248,7 @@ func (l *Live) originalText(file string) (string, error) {
 }
 
 // showVariable returns the value of a variable without those of secret flags, and whether words of a command line name
-// it; nil for one that may be a secret.
+// it; nil if it may be a secret.
 func showVariable(words []string, name, text string) (shown *string, isNamed bool) {
 	isSecret := false
 	for i, word := range words {

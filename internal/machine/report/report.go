@@ -274,8 +274,8 @@ func ReplaceNote(dir, bootID string, code fault.Code, summary string) error {
 // PlanHeld ends the summary of a run whose plan is held.
 const PlanHeld = "; the site's plan is held"
 
-// Release replaces what the status of the last run of this boot says of held plans and a pinned generation, once that
-// has ended, and returns it: they are released, and the node is not as the site wants it until the next run.
+// Release replaces the reasons about held plans and a pinned generation in the status of the last run of this boot,
+// once that has ended, and returns it: they are released, and the node differs from the site until the next run.
 func Release(dir, bootID string) (Status, error) {
 	return changeEnded(dir, bootID, func(s *Status) {
 		others := without(s.Degraded, fault.Held)
@@ -314,7 +314,7 @@ func ReplaceVerified(dir, bootID string, code fault.Code, summary string) (Statu
 	})
 }
 
-// ReplaceChecked replaces what a check between boots has found, if the last run is still that of a status.
+// ReplaceChecked replaces the drift that a check between boots has found, if the last run is still that of a status.
 func ReplaceChecked(dir string, of *Status, c Drift) error {
 	s, err := changeEnded(dir, of.BootID, func(s *Status) {
 		if s.Started.Equal(of.Started) {

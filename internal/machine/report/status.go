@@ -57,7 +57,7 @@ type Status struct {
 	Last *Status `json:"last_run,omitempty"` // during a run: the last finished one, without spans
 }
 
-// Drift is what a run would change, as a check between boots has found.
+// Drift lists the changes that a run would make, as a check between boots has found.
 type Drift struct {
 	At      time.Time  `json:"at"`             // UTC
 	Changes []string   `json:"changes"`        // paths

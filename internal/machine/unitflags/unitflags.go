@@ -27,7 +27,7 @@ import (
 // ErrOtherProgram is the error for a unit that starts another program than the kubelet, such as a shell.
 var ErrOtherProgram = errors.New("the unit does not start the kubelet itself")
 
-// ErrNoCommand is the error for a unit that starts nothing, such as one that is masked.
+// ErrNoCommand is the error for a unit that starts nothing, such as a masked unit.
 var ErrNoCommand = errors.New("the unit has no command line")
 
 // errRefused is the error for a unit that systemd does not load.

@@ -13,13 +13,14 @@ import (
 // was stopped may take to end.
 const longRead = 2 * time.Second
 
-// Watch prints what a command waits for. It ends the process of a command that was stopped and goes on, if it waits for
-// a file system that does not answer, because nothing else can end that wait, or if it only reads.
+// Watch prints the long waits of a command. If a command was stopped by a signal and still runs, it ends the process:
+// if the command waits for a file system that does not answer, because nothing else can end that wait, or if it only
+// reads.
 type Watch struct {
 	Waiting func(atLeast time.Duration) []string // nodefile.Waiting; nil: that
 	Print   func(line string)
 	Exit    func(status int)
-	Writes  bool // what the command has begun must not be left half done
+	Writes  bool // the command must not be ended in the middle of a change
 }
 
 // Start begins to watch, until stop is called.

@@ -1,6 +1,6 @@
-// Package check has the form of a check of a node or of an image: a row of a list, of which a command runs the checks
-// that have enough with what it has. A check is defined in the package that has the knowledge. The commands doctor
-// and seal report all results of a list; a run ends at the first problem, before it changes anything.
+// Package check has the form of a check of a node or of an image: a row of a list, with the input that it needs. A
+// command runs the checks whose input it has. A check is defined in the package that has the knowledge. The commands
+// doctor and seal report all results of a list; a run ends at the first problem, before it changes anything.
 package check
 
 import (
@@ -35,7 +35,7 @@ type Finding struct {
 	Place   string     `json:"place,omitempty"` // FILE:LINE:COLUMN of the site
 }
 
-// Needs is what a check needs: one of them is enough.
+// Needs is a set of inputs. A check needs one of its set.
 type Needs uint8
 
 // The needs of checks.
@@ -62,7 +62,7 @@ func (l *List) Add(name string, needs Needs, run func(*Recorder)) {
 	*l = append(*l, Row{name, needs, run})
 }
 
-// Names returns the names of the checks that have enough with what the caller has.
+// Names returns the names of the checks whose input the caller has.
 func (l List) Names(has Needs) (names []string) {
 	for _, c := range l {
 		if c.Needs&has != 0 && !slices.Contains(names, c.Name) {
@@ -85,8 +85,8 @@ func (l List) First() error {
 	return nil
 }
 
-// Run runs the checks that have enough with what the caller has, and returns the results, the worst of each name
-// first. Names that only a running machine can be checked for are reported last, as skipped.
+// Run runs the checks whose input the caller has, and returns the results, the worst of each name first. Names that
+// only a running machine can be checked for are reported last, as skipped.
 func (l List) Run(has Needs) []Finding {
 	var r Recorder
 	for _, c := range l {

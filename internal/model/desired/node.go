@@ -295,7 +295,7 @@ type Contribution struct {
 	Line       CommandLine
 }
 
-// CommandLine is what the kubelet's unit has before and after the flags file's variable, with variables replaced.
+// CommandLine has the words of the kubelet's unit before and after the flags file's variable, with variables replaced.
 type CommandLine struct {
 	Before, After []kubelet.Word
 	// Hidden are the words that the variable has from elsewhere, such as Environment=: the kubelet gets them unless the

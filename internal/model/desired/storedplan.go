@@ -52,7 +52,7 @@ func ParseStoredPlan(text []byte) (StoredPlan, error) {
 	return p, nil
 }
 
-// File returns the purpose of a file; a zero value for one that the plan does not have.
+// File returns the purpose of a file; a zero value if the plan does not have the file.
 func (p StoredPlan) File(path string) StoredFile {
 	i := slices.IndexFunc(p.Files, func(f StoredFile) bool { return f.Path == path })
 	if i < 0 {

@@ -1,4 +1,4 @@
-// Package filekind recognises a file of another kind than the one that is needed, for messages.
+// Package filekind recognises the kind of a file, for messages about a file of the wrong kind.
 package filekind
 
 import (
@@ -20,7 +20,7 @@ const (
 // head is as much of a file as its kind needs.
 const head = 4096
 
-// Of returns what a text is, with its article; "" if that is not known.
+// Of returns the kind of a text, as "a shell script"; "" if it is unknown.
 func Of(text []byte) string {
 	text = bytes.TrimSpace(text[:min(len(text), head)])
 	has := func(part string) bool { return bytes.Contains(text, []byte(part)) }

@@ -146,7 +146,7 @@ const WhyLiteral = "the colon before the program keeps systemd from replacing va
 // atStart begins a specifier that has its value when the unit starts (package systemd, AtStart).
 const atStart = "${%"
 
-// expandWord replaces what is in a word.
+// expandWord replaces the variables inside of a word.
 func (e *Environment) expandWord(word string) Word {
 	out := Word{From: e.place}
 	var text strings.Builder

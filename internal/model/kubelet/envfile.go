@@ -110,8 +110,8 @@ func (f *EnvFile) Get(variable string) (*Flags, bool) {
 }
 
 // Withhold returns the file's text with all but some variables replaced: the values of the others, and the text between
-// the assignments, such as comments. A name is replaced too if it is not one, or has no value: it may be a line of a
-// text in base64. What systemd reads of the result is what it reads of the file: it fails otherwise.
+// the assignments, such as comments. An invalid name, and one without a value, is replaced too: it may be a line of a
+// text in base64. systemd reads the same variables from the result as from the file, or Withhold fails.
 func (f *EnvFile) Withhold(isShown func(name string) bool, replace func(part string) string) (string, error) {
 	var out strings.Builder
 	end := 0
@@ -159,8 +159,8 @@ func IsOfKubeadm(variable string) bool {
 	}, variable)
 }
 
-// withholdLines replaces lines without an assignment. Line ends stay, and so does what makes a comment, also one that
-// versions of systemd continue in the next line.
+// withholdLines replaces lines without an assignment. Line ends and the marks of comments stay, also of a comment that
+// some versions of systemd continue in the next line.
 func withholdLines(lines string, replace func(part string) string) string {
 	part := strings.Trim(lines, " \t\r\n")
 	before, after, _ := strings.Cut(lines, part)

@@ -14,12 +14,13 @@ const hidden = "(sensitive)"
 // headerName is the name of a header of HTTP, before its colon.
 var headerName = lazy.Regexp("^[A-Za-z0-9-]+:")
 
-// hideValue returns what stands for the value of a secret flag. That of headers has a colon, or no kubelet parses it.
+// hideValue returns a placeholder for the value of a secret flag. That of a header keeps its name and colon, or no
+// kubelet parses it.
 func hideValue(text string) string { return headerName().FindString(text) + hidden }
 
 // HideSecrets returns an environment file, a configuration or another text with "(sensitive)" for the values of flags
-// and headers that may be secrets, and for what is evidently one. The result is such a file too, and hiding twice
-// changes nothing.
+// and headers that may be secrets, and for evident secrets. The result is such a file too, and hiding twice changes
+// nothing.
 func HideSecrets(text string) string { return value.HideEvident(hideSettings(text)) }
 
 // HoldsSecrets reports whether a text has, or had, what HideSecrets hides.
@@ -64,7 +65,7 @@ func (f *Flags) hideSecrets() string {
 	return text
 }
 
-// HideFlag returns the value of a flag, or what stands for it if it may be a secret.
+// HideFlag returns the value of a flag, or a placeholder if it may be a secret.
 func HideFlag(name, text string) string {
 	if !value.IsSecretSetting(name) || text == "" {
 		return value.HideEvident(text)
@@ -73,8 +74,8 @@ func HideFlag(name, text string) string {
 	return hideValue(text)
 }
 
-// HideConfig returns a configuration with "(sensitive)" for the headers of requests for static pods, and for what is
-// evidently a secret.
+// HideConfig returns a configuration with "(sensitive)" for the headers of requests for static pods, and for evident
+// secrets.
 func HideConfig(config map[string]any) map[string]any {
 	config, _ = hideEvident(config).(map[string]any)
 	headers, has := config[SecretField].(map[string]any)
@@ -90,7 +91,7 @@ func HideConfig(config map[string]any) map[string]any {
 	return config
 }
 
-// hideEvident returns a copy of a decoded document without what is evidently a secret.
+// hideEvident returns a copy of a decoded document without evident secrets.
 func hideEvident(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -8,7 +8,7 @@ import "strings"
 type StartupTaint struct {
 	Key      string // a prefix if it ends with /
 	Effect   string // the only effect that the owner knows; "" for any
-	RemoveBy string // who removes it, and when
+	RemoveBy string // the program that removes it, and when
 }
 
 // startupTaints lists the taints of programs that many clusters run. Sources: karpenter.sh/docs/concepts/nodepools;
@@ -51,7 +51,7 @@ var startupTaints = []StartupTaint{
 	{"node.kubernetes.io/network-unavailable", "NoSchedule", byCondition},
 }
 
-// byCondition is who removes a taint that Kubernetes sets by a condition of the Node. Source:
+// byCondition names the program that removes a taint that Kubernetes sets by a condition of the Node. Source:
 // pkg/controller/nodelifecycle/node_lifecycle_controller.go, doNoScheduleTaintingPass.
 const byCondition = "the node lifecycle controller removes it unless the node has that condition"
 

@@ -43,7 +43,7 @@ func (ts Taints) MarshalJSON() ([]byte, error) {
 	return json.Marshal(texts)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It does not check the taints: what was stored was checked before.
+// UnmarshalJSON implements json.Unmarshaler. It does not check the taints: they were checked before they were stored.
 func (ts *Taints) UnmarshalJSON(text []byte) error {
 	var texts []string
 	err := json.Unmarshal(text, &texts)

@@ -1,5 +1,5 @@
-// Package lazy makes package variables at their first use: a program that starts hundreds of times should not pay for
-// what it does not need.
+// Package lazy makes package variables at their first use: a program that starts hundreds of times does not pay for
+// unused ones.
 package lazy
 
 import (

@@ -7,12 +7,12 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// minPrefix is the length of a word that may stand for the only longer word that begins with it.
+// minPrefix is the length, in bytes, from which a word may be short for the only longer word that begins with it.
 const minPrefix = 4
 
-// Word returns the known word with the fewest differences from another, of several one that begins with it, else the
-// first; "" if none is near: two differences are allowed, and in short words one for each two letters. If none is near,
-// a longer word counts that is the only one that begins with it.
+// Word returns the known word with the fewest differences from another. Of several it prefers a word that begins with
+// it, then the first. Two differences are allowed, in short words one for each two letters. If no word is near, it
+// returns the only known word that begins with it, or "".
 func Word(word string, known []string) string {
 	if word == "" {
 		return ""

@@ -22,7 +22,7 @@ func (c *Collector) Degrade(code fault.Code, summary string) {
 	c.Degraded = append(c.Degraded, fault.Reason{Code: code, Summary: summary})
 }
 
-// Error adds what the function Error returns.
+// Error adds the result of the function Error.
 func (c *Collector) Error(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	c.Report(Error(code, at, summary, detail, args...))
 }
@@ -32,7 +32,7 @@ func (c *Collector) Warn(code fault.Code, at hcl.Range, summary, detail string, 
 	c.Report(Warning(code, at, summary, detail, args...))
 }
 
-// Note adds what the function Note returns.
+// Note adds the result of the function Note.
 func (c *Collector) Note(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	c.Report(Note(code, at, summary, detail, args...))
 }

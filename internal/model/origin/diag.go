@@ -21,7 +21,7 @@ type Extra struct {
 	// IsOfUse is set if the expression at the place has to change, and not the value of a variable in it.
 	IsOfUse bool
 
-	Rule, Effect string    // of a rule of the kubelet that is violated, and what the kubelet does; "" for none
+	Rule, Effect string    // of a violated rule of the kubelet, and the effect on the kubelet; "" for none
 	SetBy        string    // the stage, ConfigMap or file that has the item of that rule
 	At           BasePlace // of that item, if the base has it
 

@@ -48,8 +48,9 @@ type Origin struct {
 	Scope any       // the eval.Scope of an expression that was evaluated once for each element; nil for others
 }
 
-// FindDecider returns the origin that decided a value: the first one with a range in a file. Of what a policy computes
-// it is the last argument of its stage, as a floor, which counts after the policy. It is zero if none has a range.
+// FindDecider returns the origin that decided a value: the first one with a range in a file. Of a value that a policy
+// computes it is the last argument of its stage, such as a floor, which is applied after the policy. It is zero if none
+// has a range.
 func FindDecider(origins []Origin) (found Origin) {
 	isComputed := slices.ContainsFunc(origins, func(o Origin) bool { return o.Kind == Policy })
 	for _, o := range origins {

@@ -15,7 +15,7 @@ type Bounds struct {
 const MaxRecording = 32 << 20
 
 // RecordingBounds are those of a recording and of facts. A DGX H100 has 24 questions, 2,000 elements and 9 levels; ten
-// times what a machine with 512 network interfaces has is below them.
+// times the size of a machine with 512 network interfaces is below them.
 var RecordingBounds = Bounds{Members: 10_000, Elements: 250_000, Depth: maxDepth, Text: 10 << 20}
 
 // maxDepth is the largest Depth.

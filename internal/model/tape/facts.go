@@ -148,7 +148,7 @@ type PCIe struct {
 	Width    *int     `json:"width"`
 	MaxGTs   *float64 `json:"max_gts"`
 	MaxWidth *int     `json:"max_width"`
-	// What the kernel has counted since the boot (AER), in fatal and non-fatal uncorrected errors.
+	// Uncorrected errors that the kernel has counted since the boot (AER), fatal and non-fatal.
 	FatalErrors    *int `json:"fatal_errors"`
 	NonfatalErrors *int `json:"nonfatal_errors"`
 }

@@ -94,8 +94,8 @@ func KeepVariables(last func() *LastGood) Fallback {
 	}
 }
 
-// lacksSecret reports whether a recording has an answer without a secret of it. What stands for the secret must not
-// get into a file.
+// lacksSecret reports whether a recording has an answer without a secret of it. Its placeholder must not get into a
+// file.
 func lacksSecret(a Answer) bool { return bytes.Contains(a.Value, []byte("(sensitive)")) }
 
 // Or returns a Fallback that asks other where f has no replacement. Each of them may be nil.

@@ -136,8 +136,7 @@ type KubeletAns struct {
 	Identity *IdentityAns `json:"identity,omitempty"`
 	// Damaged is the client certificate with which no kubelet starts; nil where there is none, and in older recordings.
 	Damaged *DamagedAns `json:"damaged,omitempty"`
-	// DamagedServing and DamagedOwn are the same of the certificate of its API: one that the cluster has signed, and
-	// its own.
+	// DamagedServing and DamagedOwn are the same of the certificate of its API: signed by the cluster, and self-signed.
 	DamagedServing *DamagedAns `json:"damaged_serving,omitempty"`
 	DamagedOwn     *DamagedAns `json:"damaged_own,omitempty"`
 	// The environment of its next start; 0 and nil are unknown.
@@ -310,7 +309,7 @@ type TargetAns struct {
 	UID    int    `json:"uid,omitempty"`
 	GID    int    `json:"gid,omitempty"`
 	Owner  string `json:"owner,omitempty"` // USER:GROUP by name; "" for root
-	Own    bool   `json:"own,omitempty"`   // it belongs to the user who runs prelet, who is not root
+	Own    bool   `json:"own,omitempty"`   // it belongs to prelet's own user, which is not root
 	SHA256 string `json:"sha256,omitempty"`
 	Text   string `json:"text,omitempty"`
 	Same   bool   `json:"same,omitempty"`

@@ -61,8 +61,8 @@ func (x *anonymous) hideInFacts(facts map[string]any, out *[]string) {
 	}
 }
 
-// hideInReport hides what a detector reports about a machine's identity. Only the vendor knows the meaning of free
-// attributes, facts and labels, so it hides those with the name of a serial number, an asset tag, a WWN, a uuid, a
+// hideInReport hides the parts of a detector's report that identify the machine. Only the vendor knows the meaning of
+// free attributes, facts and labels, so it hides those with the name of a serial number, an asset tag, a WWN, a uuid, a
 // GUID, a MAC address or an LLDP neighbour, and texts with a MAC address inside.
 func (x *anonymous) hideInReport(v map[string]any, out *[]string) {
 	x.hide(v["attributes"], "/attributes", out)

@@ -89,7 +89,7 @@ var variableAlone = lazy.Regexp(
 )
 
 // PlaceAtValues moves messages about the value of a variable from its use to the place that gives the value, a vars
-// file or the default, and names the source of a value from outside of the site: it is what has to change, mostly in
+// file or the default, and names the source of a value from outside of the site: the value has to change, mostly in
 // another layer than the use.
 func PlaceAtValues(s *lang.Site, answers *tape.Tape, ds hcl.Diagnostics) hcl.Diagnostics {
 	if len(ds) == 0 {

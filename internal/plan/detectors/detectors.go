@@ -82,7 +82,7 @@ func (locks Locks) Decode(s *lang.Site, e *eval.Eval) ([]stages.Detector, hcl.Di
 	return out, found.Diags
 }
 
-// reporter checks detectors, and reports what is wrong.
+// reporter checks detectors, and collects the findings.
 type reporter struct{ origin.Collector }
 
 func (found *reporter) decode(name string, block *lang.Detector, l Lock, e *eval.Eval) stages.Detector {

@@ -126,7 +126,7 @@ func putDropIn(dropIns []stages.DropIn, d stages.DropIn) []stages.DropIn {
 	return slices.Insert(dropIns, at, d)
 }
 
-// CompareDropIns orders the paths of drop-ins as the kubelet walks over their folder: what is in 10/ before 10.conf.
+// CompareDropIns orders the paths of drop-ins as the kubelet walks over their folder: 10/a.conf before 10.conf.
 func CompareDropIns(a, b string) int {
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// operand is what is known of an expression before anything is evaluated.
+// operand has the properties of an expression that are known before evaluation.
 type operand struct {
 	cty.Type        // any where it is not known
 	path     string // of a fact, as in schema.SuggestFact; "" for something else
@@ -128,7 +128,7 @@ func (c *comparer) typeOf(x hclsyntax.Expression) operand {
 	return unknown
 }
 
-// typeOfReference returns what a reference that was checked refers to.
+// typeOfReference returns the operand that a checked reference refers to.
 func (c *comparer) typeOfReference(reference hcl.Traversal) operand {
 	name, _, _ := findSecondName(reference)
 	unknown := operand{Type: cty.DynamicPseudoType}

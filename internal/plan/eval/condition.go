@@ -32,7 +32,7 @@ func (e *Eval) Outside(
 	return Outside{e: c, owner: owner}
 }
 
-// Recorded returns o for readers of what it has evaluated, as Eval.Recorded does.
+// Recorded returns o for readers of its trace, as Eval.Recorded does.
 func (o Outside) Recorded() Outside { return Outside{e: o.e.Recorded(), owner: o.owner} }
 
 // Names returns the names of an expression; with Recorded, those with which it was evaluated.

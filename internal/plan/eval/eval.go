@@ -328,8 +328,8 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 	return &hcl.EvalContext{Variables: variables, Functions: e.Functions()}, diags
 }
 
-// addUse adds to the diagnostics of a local where it was used first, so that all uses report the same ones. Their
-// places stay: what has to change is in the local.
+// addUse adds the place of the first use to the diagnostics of a local, so that all uses report the same ones. Their
+// own places stay, because the local has to change.
 func (e *Eval) addUse(diags hcl.Diagnostics, reference hcl.Traversal, name string) hcl.Diagnostics {
 	use := reference[:min(2, len(reference))].SourceRange()
 	at := e.site.Locals[name].Expr.Range()

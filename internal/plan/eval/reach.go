@@ -132,8 +132,8 @@ type unreadFact struct {
 	field string // "": all of it
 }
 
-// namesUnread reports whether an expression names facts that could not be read, also through locals. A list without
-// them is empty or short, and an element is not selected by what it lacks.
+// namesUnread reports whether an expression names facts that could not be read, also through locals. Without them a
+// list is empty or short, and no element is selected by them.
 func (e *Eval) namesUnread(x hclsyntax.Expression) bool {
 	var unread []unreadFact
 	for _, addr := range e.Reach(x).Stages {
@@ -191,7 +191,7 @@ func (e *Eval) selectsByVariable(x hclsyntax.Expression) (is bool) {
 	return is
 }
 
-// findUnread returns what outputs of a stage name as unknown, and detectors without an answer.
+// findUnread returns the facts that the outputs of a stage list as unknown, and the detectors without an answer.
 func findUnread(outputs cty.Value) (all []unreadFact) {
 	attributes := outputs.AsValueMap()
 	if unknown := attributes["unknown"]; unknown != cty.NilVal && unknown.IsWhollyKnown() && !unknown.IsNull() &&
@@ -211,7 +211,7 @@ func findUnread(outputs cty.Value) (all []unreadFact) {
 		if state != "ok" {
 			all = append(all, unreadFact{"detectors", name})
 		}
-		if state != "ok" && state != "skipped" { // one that is skipped adds nothing to all
+		if state != "ok" && state != "skipped" { // a skipped detector adds nothing to all
 			all = append(all, unreadFact{allDetectors, ""})
 		}
 	}
@@ -219,9 +219,9 @@ func findUnread(outputs cty.Value) (all []unreadFact) {
 	return all
 }
 
-// parseUnread returns what the name of an unknown fact is about: nics[0000:17:00.0].pcie or cpu.cores[3].package, a
-// field of elements of a list, memory.hugepages[1Gi], an element, or memory.gpu_bytes. The devices of a bus are in
-// lists of their own, too.
+// parseUnread returns the parts of the facts that the name of an unknown fact refers to: nics[0000:17:00.0].pcie or
+// cpu.cores[3].package, a field of elements of a list, memory.hugepages[1Gi], an element, or memory.gpu_bytes. The
+// devices of a bus are in lists of their own, too.
 func parseUnread(name string) (all []unreadFact) {
 	of, rest, isElement := strings.Cut(name, "[")
 	if isElement {
@@ -245,7 +245,7 @@ func parseUnread(name string) (all []unreadFact) {
 	return all
 }
 
-// allDetectors is what a reference to the detectors of a machine names, none of them by its name.
+// allDetectors is the name of a reference to all detectors of a machine.
 const allDetectors = "detectors[]"
 
 // addNames adds each name and text of an expression, those of its loops too.

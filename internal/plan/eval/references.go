@@ -490,8 +490,8 @@ func (e *Eval) isInterpolated(at hcl.Range) bool {
 // directiveWords are the words of a template's directives, without end.
 var directiveWords = []string{"if", "for", "else"}
 
-// findReference returns the reference to what has a name in the finished node, in the outputs of one stage, or among
-// the detectors; "" if there is none, or several.
+// findReference returns the reference to a name in the finished node, in the outputs of one stage, or among the
+// detectors; "" if the name is in none or several of them.
 func (e *Eval) findReference(name string) string {
 	for _, known := range []string{name, name + "s"} {
 		if NodeType().HasAttribute(known) {

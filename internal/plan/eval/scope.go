@@ -205,7 +205,7 @@ func (s Scope) Key(x hclsyntax.Expression, key string) hclsyntax.Expression {
 const maxIndirections = 16
 
 // findItem returns the key and the value of one item of an object, or the element of a tuple with an index; nil if it
-// is in no literal. It follows what was recorded, and evaluates nothing.
+// is in no literal. It follows the trace, and evaluates nothing.
 func (e *Eval) findItem(
 	x hclsyntax.Expression,
 	key string,

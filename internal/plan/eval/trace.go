@@ -41,8 +41,8 @@ func (e *Eval) WithTrace() *Eval {
 	return &c
 }
 
-// Recorded returns e for readers of its trace: it looks values up there, and evaluates nothing. What was not evaluated
-// has an error of which IsNotEvaluated is true.
+// Recorded returns e for readers of its trace: it looks values up there, and evaluates nothing. An expression that was
+// not evaluated has an error of which IsNotEvaluated is true.
 func (e *Eval) Recorded() *Eval {
 	c := e.Fork()
 	c.locals = map[string]localValue{} // those of a stage that gathered are in the trace only

@@ -153,7 +153,7 @@ func parseVariable(v *lang.Variable, a tape.VariableAns) (cty.Value, hcl.Diagnos
 	return convertVariable(v, val, "from "+a.Source)
 }
 
-// guessCollection returns what was probably meant by a text without quotes, or without brackets.
+// guessCollection returns a text with the quotes or brackets that it probably lacks.
 func guessCollection(t cty.Type, text string) string {
 	quote := func(word string) string {
 		word = strings.Trim(word, "\"' ")
@@ -260,8 +260,8 @@ func (e *Eval) validateRule(v *lang.Variable, rule lang.Rule) hcl.Diagnostics {
 	return diags
 }
 
-// refuseValue returns the error for a value that a rule refuses, at the place of the value if that is in a file of the
-// site: it is what has to change. Shown describes the value, or is empty.
+// refuseValue returns the error for a value that a rule refuses, at the place of the value, which has to change, if
+// that is in a file of the site. Shown describes the value, or is empty.
 func (e *Eval) refuseValue(v *lang.Variable, rule lang.Rule, shown string) *hcl.Diagnostic {
 	at := rule.Range
 	if source := e.given[v.Name]; source != "" {

@@ -217,8 +217,8 @@ func (p *systemPath) describeChange(old, planned string) string {
 	return strings.Join(removed, ", ") + ": " + p.describeRemoval()
 }
 
-// checkSections warns of the first setting of a unit's file that is in no section, in one that systemd does not know,
-// or misspelt. Source: systemd.unit(5), systemd.exec(5); names that begin with X- are for others.
+// checkSections warns of the first setting of a unit's file that is outside of a section, in an unknown section, or
+// misspelt. Source: systemd.unit(5), systemd.exec(5); names that begin with X- are for others.
 func checkSections(f desired.File) hcl.Diagnostics {
 	known := strings.Fields("Unit Install Service Socket Mount Automount Swap Timer Path Slice Scope")
 	settings := strings.Fields("Environment EnvironmentFile PassEnvironment UnsetEnvironment WorkingDirectory " +

@@ -51,7 +51,8 @@ func findServing(k tape.KubeletAns, n desired.Node) *tape.DamagedAns {
 	return k.DamagedOwn
 }
 
-// setAside adds a damaged certificate to what is removed, unless the kubelet needs something to get another one.
+// setAside adds a damaged certificate to the files that the run removes, unless the kubelet lacks something to get
+// another certificate.
 func setAside(all *Previous, found *origin.Collector, d *tape.DamagedAns, kind, next, need string) *Previous {
 	summary := "The kubelet's " + kind + " certificate is damaged"
 	why := origin.Capitalize(d.Why) + ". The kubelet loads it when it starts, and ends. "

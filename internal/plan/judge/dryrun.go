@@ -123,7 +123,7 @@ func digestFiles(n desired.Node) string {
 }
 
 // applyVerdict returns the violations that remain after the verdict of the kubelet's binary, which overrides the rules
-// about what a dry run covers. It reports a refusal, and the rules that the binary contradicts.
+// that a dry run covers. It reports a refusal, and the rules that the binary contradicts.
 func (j checker) applyVerdict(found []rules.Violation) (rest []rules.Violation) {
 	a := j.verdict
 	switch {
@@ -202,7 +202,7 @@ func isWithin(f, item rules.Violation) bool {
 	return strings.HasPrefix(nameItem(f)+".", nameItem(item)+".")
 }
 
-// reportContradiction reports what the kubelet's binary accepts, and rules refuse.
+// reportContradiction notes the items that the kubelet's binary accepts, although rules refuse them.
 func (j checker) reportContradiction(a *tape.DryRunAns, covered []rules.Violation) {
 	var items []string
 	for _, f := range covered {

@@ -26,7 +26,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Case is a finished node, and what is known of its machine.
+// Case is a finished node, and the known state of its machine.
 type Case struct {
 	stages.Inputs    // of every stage
 	Site             *lang.Site
@@ -236,8 +236,8 @@ func joinSome(items []string) string {
 // NewerSummary begins the first line of the message about a kubelet that is newer than the tables.
 const NewerSummary = "prelet knows kubelets to"
 
-// describeNewer reports a kubelet that is newer than the tables, with what only they refuse or do not know, one of a
-// version that was not out when the tables were made, and one that is older than they are.
+// describeNewer reports a kubelet that is newer than the tables, with the items that they refuse or do not know, a
+// kubelet that was not released when the tables were made, and a kubelet that is older than they are.
 func (j checker) describeNewer(version string, items []string) {
 	minor, isVersion := known.Minor(version)
 	oldest, _ := known.Range()

@@ -134,7 +134,7 @@ func nameItem(f rules.Violation) string {
 	return strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 }
 
-// DiagnoseFlags returns what a kubelet of a version refuses on a command line that is not the site's.
+// DiagnoseFlags returns the errors that a kubelet of a version finds in a command line that is not the site's.
 func DiagnoseFlags(words []kubelet.Word, version string) hcl.Diagnostics {
 	flags := kubelet.FlagsOf(words)
 	subject := rules.Subject{Flags: rules.ListFlags(flags), MaySet: flags.MayHave, Version: version}
@@ -278,7 +278,8 @@ func (j checker) makeInherited(where string, isAssumed bool) setter {
 	return set
 }
 
-// findHidden returns, for the message about a flag, who sets its field in the configuration: the flag hides that value.
+// findHidden returns, for the message about a flag, the setter of its field in the configuration: the flag hides that
+// value.
 func (j checker) findHidden(f rules.Violation) string {
 	minor, _ := known.Minor(j.Kubelet.KnownVersion())
 	flag, _ := known.FlagAt(f.Flag, minor)

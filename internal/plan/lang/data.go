@@ -13,7 +13,7 @@ import (
 )
 
 // dataSuffixes are the endings of the files of sitedata(). Each has a part of its own, because a folder of a site may
-// have other YAML and JSON, and what a site reads is in each recording.
+// have other YAML and JSON, and each file that a site reads is copied into every recording.
 var dataSuffixes = []string{dataPart + ".yaml", dataPart + ".yml", dataPart + ".json", dataPart + ".txt"}
 
 const dataPart = ".preletdata"

@@ -20,7 +20,7 @@ import (
 // The endings of the files of a site, and of tests, which are not part of it.
 const (
 	nativeSuffix  = ".hcl"
-	jsonSuffix    = ".hcl.json" // refused: a site would lack what it had in JSON
+	jsonSuffix    = ".hcl.json" // refused: its blocks would be missing silently
 	varsSuffix    = ".preletvars.hcl"
 	oldVarsSuffix = ".prelet.vars" // that of 0.1
 	// TemplateSuffix ends the name of a template, for templatefile().
@@ -28,7 +28,7 @@ const (
 	testSuffix     = ".prelettest.hcl"
 )
 
-// siteEndings lists for messages what a site's files end in.
+// siteEndings lists the suffixes of a site's files, for messages.
 const siteEndings = nativeSuffix + ", " + varsSuffix + ", " + TemplateSuffix + " or " + dataPart + ".yaml (.json, .txt)"
 
 // LockFile is the name of a file with locks of detectors, in one of the site's folders. It is not a part of the site.
@@ -211,8 +211,8 @@ func listInEffect(layers []Layer) (names []string) {
 	return names
 }
 
-// describeLayers returns a note for each file without effect, and a warning for each one that may be meant for the site
-// and has another name. files are those that were read: what they name is data.
+// describeLayers returns a note for each file without effect, and a warning for a file that may be meant for the site
+// and has another name. files are those that were read: a file that they name is data.
 func describeLayers(fsys Files, layers []Layer, files []tape.SiteFile) (diags hcl.Diagnostics) {
 	for _, l := range layers {
 		for _, file := range l.Files {

@@ -378,7 +378,7 @@ func isAssignment(src []byte, at *hcl.Range) bool {
 }
 
 // describeHeredoc moves the message about a heredoc without an end from the end of the file to its begin. A line with
-// its word and something else is probably the one that was meant to end it.
+// its word and other text was probably meant as its end.
 func describeHeredoc(src []byte, d *hcl.Diagnostic) {
 	tokens, _ := hclsyntax.LexConfig(src, d.Subject.Filename, hcl.InitialPos)
 	for _, t := range slices.Backward(tokens) {

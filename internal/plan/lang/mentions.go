@@ -9,14 +9,14 @@ import (
 	"github.com/prelet/prelet/internal/model/value"
 )
 
-// Mentions is what the text of an expression names.
+// Mentions lists the names in the text of an expression.
 type Mentions struct {
 	References []hcl.Traversal // to variables, locals, stages and others, in the order of the text
 	Functions  []string        // that it calls, sorted
 	Branches   bool            // which part of it gives a value may depend on others
 }
 
-// MentionsOf returns what an expression names. It is found once for a site. It is safe for concurrent use.
+// MentionsOf returns the names in an expression. They are searched once for a site. It is safe for concurrent use.
 func (s *Site) MentionsOf(x hclsyntax.Expression) Mentions {
 	if s.mentions == nil { // not a site of files
 		return findMentions(x)

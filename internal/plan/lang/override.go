@@ -58,7 +58,7 @@ func (l *loader) override() {
 	}
 }
 
-// listDropped returns what an object has and the one that replaces it lacks; none if the new one is not written out.
+// listDropped returns the keys of an object that its replacement lacks; none if the replacement is not written out.
 func listDropped(before, after hclsyntax.Expression) (dropped []string) {
 	was, _ := listKeys(before, "")
 	is, isWhole := listKeys(after, "")

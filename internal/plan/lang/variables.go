@@ -275,7 +275,7 @@ func (l *loader) hideLine(file string, start, end int) {
 	l.hide(hcl.Range{Filename: file, Start: hcl.Pos{Byte: start}, End: hcl.Pos{Byte: end}})
 }
 
-// beforeValue matches what is before the value in a line of a vars file, also as other languages write it.
+// beforeValue matches the text before the value in a line of a vars file, also as other languages write it.
 var beforeValue = lazy.Regexp(`^[ \t]*(?:export[ \t]+)?["']?([A-Za-z_][\w-]*)["']?[ \t]*[=:][ \t]*`)
 
 // HideValues returns the text of a vars file that cannot be read, as diagnostics may show it: each of its lines may

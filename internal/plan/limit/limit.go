@@ -1,4 +1,4 @@
-// Package limit runs a step of a boot within limits of time and memory. It does not depend on what the step does.
+// Package limit runs a step of a boot within limits of time and memory. It knows nothing about the step.
 package limit
 
 import (

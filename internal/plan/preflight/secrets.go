@@ -28,7 +28,7 @@ func (c *checker) checkCredentials() {
 
 // checkPublicSecrets warns of secrets where every user of the node, or every node of the cluster, can read them. That
 // does not stop a boot: the node has worked with them, and a refusal hides them no more. A replay has the same
-// warnings, because a recording has what stands for the secrets.
+// warnings, because a recording has the placeholders of the secrets.
 func (c *checker) checkPublicSecrets() {
 	for _, e := range c.tape.Entries() {
 		what := describePublic(e.Question)

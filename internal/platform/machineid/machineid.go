@@ -209,8 +209,8 @@ type Accepted struct {
 // HowToKeep is the way of a person to say that an identity or a generation is of this machine.
 const HowToKeep = "if it is this machine: prelet run --this-machine"
 
-// SealHere are the commands that remove what is not its own from a running machine whose disk is a copy. Of a machine
-// below a root only prelet seal is run, with that root.
+// SealHere are the commands that remove the original's identity from a running machine whose disk is a copy. For a
+// machine below a root only prelet seal is used, with that root.
 const SealHere = "systemctl stop kubelet && prelet seal --yes --root / && reboot"
 
 // AcceptedFile is the name of the file with an Accepted, in the folder of the generations.

@@ -7,8 +7,8 @@ import (
 	"github.com/prelet/prelet/internal/model/nearest"
 )
 
-// SuggestBeside returns what was probably meant by a path that does not exist, to follow a message about it: the name
-// in its folder that is most alike; "" for none.
+// SuggestBeside returns the end of a message about a path that does not exist: the most similar name in its folder, or
+// "".
 func SuggestBeside(path string) string {
 	entries, err := ReadDir(filepath.Dir(path))
 	if err != nil {

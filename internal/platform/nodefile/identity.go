@@ -2,7 +2,7 @@ package nodefile
 
 import "golang.org/x/sys/unix"
 
-// Identity describes a file. What was found out about its content may be kept for as long as the identity stays the
+// Identity describes a file. Results that depend on its content may be cached for as long as the identity stays the
 // same (docs/develop/decisions/0011).
 type Identity struct {
 	Path    string `json:"path"`

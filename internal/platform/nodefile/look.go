@@ -473,7 +473,7 @@ func (l *Look) reopen() (*os.File, error) {
 	return os.NewFile(uintptr(fd), l.path), nil
 }
 
-// inLook reads what was found, within Patience.
+// inLook reads the found file, within Patience.
 func inLook[T any](l *Look, read func() (T, error)) (T, error) {
 	return within(l.root.Path(l.path), l.path, func(*call) (T, error) { return read() })
 }

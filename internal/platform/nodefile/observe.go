@@ -99,7 +99,7 @@ func (l *Look) State() FileState {
 }
 
 // Observe returns the state of the found file, and the content of a file of at most limit bytes. Anything but a folder
-// or a regular file, a larger file, or one that cannot be read, is an error, with the part of the state that is known.
+// or a regular file, a larger file, and an unreadable file are errors, with the part of the state that is known.
 func (l *Look) Observe(limit int64) (FileState, []byte, error) {
 	out := l.State()
 	mode := l.Mode()

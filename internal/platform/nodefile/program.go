@@ -84,8 +84,8 @@ func (r Root) inspectProgram(path string) (interpreter, why string) {
 	return "", "has no interpreter after #!"
 }
 
-// readLinker returns the interpreter of an ELF program, the dynamic linker; "" for a static program, for one that is
-// not of 64 bits and little-endian, as programs of nodes are, and if its header cannot be read. elf.NewFile would read
+// readLinker returns the interpreter of an ELF program, the dynamic linker; "" for a static program, for a program that
+// is not of 64 bits and little-endian, as those of nodes are, and if its header cannot be read. elf.NewFile would read
 // all sections, and needs 90 kB of code that unpacks them.
 func readLinker(file io.ReaderAt) string {
 	var head elf.Header64

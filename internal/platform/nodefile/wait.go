@@ -47,7 +47,7 @@ type calls struct {
 // unanswered are those of this process: threads in the kernel belong to it.
 var unanswered = calls{now: map[*call]struct{}{}, patience: Patience}
 
-// begin notes a read, unless it would wait for one that hangs.
+// begin notes a read, unless its path is, or is below, that of a read that hangs.
 func (c *calls) begin(path string) (begun *call, isRefused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

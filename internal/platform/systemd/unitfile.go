@@ -27,7 +27,7 @@ type UnitFile struct {
 	Settings unitfile.Settings
 
 	refusal   string // why systemd does not load it for a line of its own file
-	noCommand string // why it has no ExecStart=, if none is left: an empty one, or one that systemd drops
+	noCommand string // why it has no ExecStart=, if none is left: the last is empty, or systemd drops it
 }
 
 // fileFolders are the folders of unit files below a root. /run is empty when an image boots.
@@ -319,8 +319,8 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 	return out
 }
 
-// findFolder returns the folder of a WorkingDirectory=, which D-Bus marks with ! if it may be missing; "" for one that
-// only the start of the unit decides.
+// findFolder returns the folder of a WorkingDirectory=, which D-Bus marks with ! if it may be missing; "" if it is only
+// known at the start of the unit.
 func findFolder(text string) string {
 	text = strings.TrimLeft(text, "-!")
 	if !path.IsAbs(text) || strings.Contains(text, AtStart) {
@@ -330,8 +330,8 @@ func findFolder(text string) string {
 	return text
 }
 
-// FindMissingFile returns the first EnvironmentFile= that must exist and does not, with its place; "" for none. What is
-// below /run, or has a name that is known when the unit starts, may come until then.
+// FindMissingFile returns the first EnvironmentFile= that must exist and does not, with its place; "" for none. A file
+// below /run, or with a name that is only known at the unit's start, may appear until then.
 func (u UnitFile) FindMissingFile(root nodefile.Root, planned map[string][]byte) (file, place string) {
 	exists := func(file string) bool {
 		if text, isPlanned := planned[file]; isPlanned {
@@ -527,7 +527,7 @@ func Glob(root nodefile.Root, file string) []string {
 	if !nodefile.IsGlob(file) {
 		return []string{file}
 	}
-	found, _ := root.Glob("/", file, nil) // what is found, up to a bound
+	found, _ := root.Glob("/", file, nil) // the matches up to a bound; the rest is ignored
 
 	return found
 }

@@ -24,7 +24,7 @@ type detector struct {
 
 	policy sandbox.Policy
 	name   string
-	step   wire.Step // the one that runs, or has failed
+	step   wire.Step // the current step, or the failed one
 
 	report sandbox.Confinement // about its own part of the sandbox
 	stdout *os.File

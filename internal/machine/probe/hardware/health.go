@@ -18,7 +18,7 @@ const (
 	machineCheckBit = 4
 )
 
-// readErrors adds what the kernel has counted of a device on PCI Express since the boot (AER).
+// readErrors adds the kernel's counts of errors of a device on PCI Express since the boot (AER).
 func (d *detection) readErrors(link *tape.PCIe, fact, folder string) {
 	read := func(field, name string) *int {
 		text, err := d.readText(folder + "/" + name)
@@ -101,7 +101,7 @@ func (d *detection) readMachineCheck() {
 	d.setSource(fact, taintedFile)
 }
 
-// readDiskState reads what the kernel's driver says of a disk: live or dead of NVMe, running or offline of SCSI.
+// readDiskState reads the state of a disk from the kernel's driver: live or dead of NVMe, running or offline of SCSI.
 func (d *detection) readDiskState(fact, folder string) *string {
 	text, err := d.readText(folder + "/device/state")
 	switch {

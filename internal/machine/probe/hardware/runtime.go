@@ -14,7 +14,7 @@ import (
 // is this machine. An unknown field is nil, and so is each field if the configuration could not be read in time.
 func RuntimeOf(ctx context.Context, root string) tape.Runtime { return findRuntime(ctx, root).Runtime }
 
-// configuredRuntime is what a runtime's configuration has.
+// configuredRuntime is a container runtime as its configuration describes it.
 type configuredRuntime struct {
 	tape.Runtime
 

@@ -20,7 +20,7 @@ const waitInterval = 100 * time.Millisecond
 // WaitFor returns when all links are up and all drivers have a device, after the timeout, or early enough for a
 // detection before ctx ends. It returns the links and drivers that are missing then. A file that hangs counts as
 // missing and is abandoned. A recorded tree is checked once. It fails only if the root cannot be opened. onWait is
-// called once, before it waits, with what is missing and the time that is left for it.
+// called once, before it waits, with the missing links and drivers and the remaining time.
 func WaitFor(
 	ctx context.Context,
 	o ReadOptions,

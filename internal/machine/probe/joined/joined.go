@@ -285,8 +285,8 @@ func stateFiles() []string {
 	}
 }
 
-// Damaged is a certificate of the kubelet with which none starts, not even one that has a bootstrap kubeconfig: it
-// loads its certificates before it asks for one.
+// Damaged is a certificate with which no kubelet starts, not even with a bootstrap kubeconfig: it loads its
+// certificates before it requests a new one.
 type Damaged struct {
 	Path  string   // that the kubelet loads
 	Why   string   // why it cannot

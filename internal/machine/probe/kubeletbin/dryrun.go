@@ -108,7 +108,7 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	cmd.WaitDelay = time.Second
 
 	err = sandbox.RunReadOnly(cmd, folder)
-	_ = killGroup(cmd) // what it has started
+	_ = killGroup(cmd) // and its children
 
 	var exit *exec.ExitError
 	switch {
@@ -345,7 +345,7 @@ func readVerdict(lines []string) (Verdict, error) {
 }
 
 // isOfMachine reports whether an error is not about the command line and configuration: the confinement, or the state
-// of this machine. A fatal error is one of Go's runtime, such as no memory: what the kubelet says itself is none.
+// of this machine. A fatal error is one of Go's runtime, such as no memory, never the kubelet's own message.
 func isOfMachine(text string) bool {
 	return strings.HasPrefix(text, "fatal error: ") || slices.ContainsFunc([]string{
 		"operation not permitted",

@@ -191,8 +191,8 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, name, why
 var Approvable = lazy.Regexp(`the node has not joined \([^\n]*?\), though the cluster answers: request \S+ has ` +
 	`waited for approval [^\n]*?kubectl certificate approve [\w.-]+`)
 
-// describeJoin returns what the kubelet's request for a certificate waits for, as the cluster reports it to the token
-// with which the kubelet joins.
+// describeJoin returns the state of the kubelet's request for a certificate, as the cluster reports it to the token
+// with which the kubelet joins, and the next step.
 func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name string) string {
 	const all = "kubectl get csr --field-selector spec.signerName=" + ClientSigner
 	next := "journalctl -u kubelet shows why"
@@ -230,8 +230,8 @@ func (p Probe) describeJoin(ctx context.Context, k cluster.Kubeconfig, name stri
 	return p.describeRequest(own[0], "")
 }
 
-// describeRequest returns the action that a request for a certificate of the kubelet requires. approver is who approves
-// it, behind what it waits for.
+// describeRequest returns the action that a request for a certificate of the kubelet requires. approver ends the
+// sentence about a missing approval: it names the program that approves such requests.
 func (p Probe) describeRequest(r CertificateRequest, approver string) string {
 	switch r.State {
 	case "signed":

@@ -21,7 +21,7 @@ const (
 	Degraded   = "prelet.github.io/degraded"
 	// Taints is the list of taints that prelet owns on the Node, separated by spaces. It is not a part of a Content.
 	Taints = "prelet.github.io/taints"
-	// Assumed is only on the Nodes of a rehearsal: what is assumed of one. It is not a part of a Content either.
+	// Assumed is only on the Nodes of a rehearsal, and lists its assumptions. It is not a part of a Content either.
 	Assumed = "prelet.github.io/assumed"
 )
 

@@ -8,9 +8,9 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet/known"
 )
 
-// Defaults returns what a kubelet of a minor version takes where its effective configuration sets nothing: as text the
-// defaults of some fields, of which a later version may have added some with what was so before, and those that depend
-// on feature gates or other fields; and of some feature gates whether they are on.
+// Defaults returns the defaults of a kubelet of a minor version that its effective configuration leaves in effect: as
+// text those of some fields, and those that depend on feature gates or other fields; and whether some feature gates are
+// on. A field that only a later version has gets that version's default, which keeps the earlier behaviour.
 func Defaults(config map[string]any, minor int, fields, gates []string) (map[string]string, map[string]bool) {
 	c := &checker{Subject: Subject{Config: kubelet.ConfigOf(config)}, config: config, minor: minor}
 
@@ -47,7 +47,8 @@ func Defaults(config map[string]any, minor int, fields, gates []string) (map[str
 	return defaults, isOn
 }
 
-// isUnset reports whether a field has its default: it is not set, or written as kubeadm writes what is not set.
+// isUnset reports whether a field has its default: it is not set, or has the empty value that kubeadm writes for an
+// unset field.
 func (c *checker) isUnset(field string) bool {
 	value := c.valueAt(field)
 

@@ -203,7 +203,7 @@ func (w walker) suggestField(prefix, name string) string {
 	return "did you mean " + near + "?"
 }
 
-// describeType returns what a field of a type takes.
+// describeType describes the values that a field of a type takes.
 func describeType(t known.Type) string {
 	switch t {
 	case known.Bool:
@@ -297,7 +297,7 @@ func isNumberOf(t known.Type, number string) bool {
 	return err == nil
 }
 
-// describeKind returns what a value is. Of a text it may be a secret.
+// describeKind describes a value by its type. The content of a text may be a secret.
 func describeKind(raw any) string {
 	switch v := raw.(type) {
 	case string:

@@ -42,8 +42,8 @@ func (c *checker) places(where string) (paths [][]string) {
 	return paths
 }
 
-// expandStars replaces each * of a path with the names of members, or the indices of elements. What has another type
-// than the texts that an object or list has by the tables is left out: config-wrong-type reports it.
+// expandStars replaces each * of a path with the names of members, or the indices of elements. An element that must be
+// a text by the tables and is not is left out: config-wrong-type reports it.
 func (c *checker) expandStars(path []string) (paths [][]string) {
 	star := slices.Index(path, "*")
 	if star < 0 {

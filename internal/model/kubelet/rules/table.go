@@ -18,7 +18,7 @@ import (
 //	        existing condition, write no rule, only an entry of testdata/refusals.yaml with exits and without a rule.
 //	anything else, and what it silently ignores: a rule
 //
-// A rule begins with its id, by what is wrong: flag-, config-, gate-, machine-. Then, separated by commas:
+// A rule begins with its id, by the faulty part: flag-, config-, gate-, machine-. Then, separated by commas:
 //
 //	exits, error; ignores, warning; deprecated, warning    what the kubelet does, and how prelet reports it. It is
 //	        exits, warning if it may be otherwise when the kubelet starts. Others are in rules.go

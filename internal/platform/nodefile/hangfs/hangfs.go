@@ -20,8 +20,8 @@ func Mount(t testing.TB) (folder string) {
 
 // MountOn mounts it on a folder, until the test ends. It skips a test that may not mount.
 //
-// No server ever reads the kernel's first call, so each read of the folder, and of what is below it, waits. Such a wait
-// ends when its process is killed; it would not if a call had been read and not answered.
+// No server ever reads the kernel's first call, so each read of the folder, and of everything below it, waits. Such a
+// wait ends when its process is killed; it would not if a call had been read and not answered.
 func MountOn(t testing.TB, folder string) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)

@@ -246,8 +246,8 @@ func (b Block) Usage() string {
 	return s + " { … }"
 }
 
-// SuggestPlace returns what was probably meant by the name of a block or an argument that is not known where it is
-// written: a word of another language, a known name, or one that belongs elsewhere in the language; "" for none.
+// SuggestPlace returns a correction for an unknown name of a block or an argument: a known name for a word of another
+// language or a misspelt one, or the place in the language where the name belongs; "" for none.
 func SuggestPlace(word string, isBlock bool, known []string, language []Block) string {
 	if hint := replacedWords()[word]; hint != "" && !slices.Contains(known, word+"s") {
 		return hint

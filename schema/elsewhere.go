@@ -94,8 +94,8 @@ func suggestNear(word string, known []string) string {
 	return fmt.Sprintf("Did you mean %q?", meant)
 }
 
-// findNear returns the known word that was probably meant: one that is spelled alike, one with which the word
-// begins, one that ends with it, or one of the same meaning; "" if there is none.
+// findNear returns the known word that was probably meant: a similar spelling, a part of the word before or after an
+// underscore, a known word that ends with it, or a synonym; "" for none.
 func findNear(word string, known []string) string {
 	meant := nearest.Word(word, known)
 	for _, k := range known {

@@ -30,8 +30,8 @@ var pciAddress = lazy.Regexp(`^(?:([0-9a-f]{1,8})[:.])?([0-9a-f]{1,2}):([0-9a-f]
 // inLowerCase are the paths of facts that are in lower case.
 const inLowerCase = "accelerators.vendor accelerators.device nics.vendor nics.device pci.device"
 
-// SuggestFact returns what a fact may be in place of a word that it never is; "" if it may be that word. In a path here
-// an index is left out: nics.link.
+// SuggestFact returns the possible values of a fact, in place of a word that it never is; "" if it may be that word.
+// Here a path has no index: nics.link.
 func SuggestFact(path, word string) string {
 	path = strings.Replace(path, "gpus.", "accelerators.", 1)
 	right := word

@@ -215,7 +215,7 @@ func (v Value[T]) Null() bool {
 }
 
 // ItemRange returns the place of one item of a map, or of an element of a list by its index, in the site: through
-// locals, merge and the taken branch. It is that of the whole attribute where there is no such place.
+// locals, merge and the taken branch. Without one it is that of the whole attribute.
 func (v Value[T]) ItemRange(key string) hcl.Range {
 	if e := v.ItemExpr(key); e != nil {
 		return e.Range()

@@ -93,8 +93,8 @@ type Env struct {
 	Cluster   hcl.Range   // of that block; zero: the site has none
 	Anchor    hcl.Range   // of the argument in it that determines the trusted cluster
 	Detectors []Detector
-	// Shared keeps what a stage makes for one machine for the next ones of the same site, by keys of the stage's own
-	// types. nil: nothing is kept.
+	// Shared is a cache of a stage, from one machine to the next ones of the same site, by keys of the stage's own
+	// types. It may be nil.
 	Shared *sync.Map
 }
 

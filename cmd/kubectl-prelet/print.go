@@ -161,7 +161,7 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 		}})
 	}
 
-	var text bytes.Buffer // the printer ignores errors of what it writes to
+	var text bytes.Buffer // the printer ignores the errors of its writer
 	if err := printers.NewTablePrinter(printers.PrintOptions{Wide: isWide}).PrintObj(&table, &text); err != nil {
 		return err
 	}

@@ -44,8 +44,8 @@ func (w *where) addObjectsFlag(c *cobra.Command) {
 		"in place of the cluster: ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap, in `DIR`")
 }
 
-// readRepository makes a command take the site, and what else no flag gives, from .prelet.hcl, and check what it was
-// given. Arguments are as --config. Commands about this machine itself do not: run, detect, doctor, detectors, bundle.
+// readRepository makes a command take the site, and the settings that no flag gives, from .prelet.hcl, and check its
+// flags. Arguments are as --config. Commands about this machine itself do not: run, detect, doctor, detectors, bundle.
 func (a *cli) readRepository(c *cobra.Command, w *lab.Request, files lang.Files) {
 	c.PreRunE = func(_ *cobra.Command, args []string) error {
 		if strings.HasSuffix(c.Use, " [PATH...]") {

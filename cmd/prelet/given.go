@@ -134,7 +134,7 @@ func asUsage(err error, root *cobra.Command, args []string) error {
 	return fault.Usage.Errorf("%s\nprelet: `prelet help` lists the commands", err)
 }
 
-// unknownCommand returns the error for a command that prelet does not have, with the one that was probably meant.
+// unknownCommand returns the error for a command that prelet does not have, and suggests the most similar command.
 func unknownCommand(root *cobra.Command, name string) error {
 	hints := neighbours()
 	for _, c := range root.Commands() {

@@ -37,7 +37,8 @@ func (n *nodePrinter) show(p planning.Planned) error {
 	return nil
 }
 
-// end prints what is assumed, and returns how the command ends: part of a fleet must not be taken for all of it.
+// end prints the assumptions, and returns the exit status of the command: part of a fleet must not be taken for all of
+// it.
 func (n *nodePrinter) end() error {
 	for _, line := range n.set.Assumed() {
 		n.printNotice(line)

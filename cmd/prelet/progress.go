@@ -14,9 +14,9 @@ import (
 	"github.com/prelet/prelet/internal/model/value"
 )
 
-// progressLine is the last line of a terminal, which shows what a command waits for, or how many of its machines are
-// done. It is shown for what takes longer than a second. All output of the command passes through hold, which takes the
-// line away first.
+// progressLine is the last line of a terminal, which shows the current wait of a command, or how many of its machines
+// are done. It appears after one second. All output of the command passes through hold, which takes the line away
+// first.
 type progressLine struct {
 	terminal io.Writer
 	redact   func(string) string

@@ -95,14 +95,14 @@ const (
 	noHoldFlag        = "no-hold"
 )
 
-// runner is what a command does.
+// runner is the function of a command.
 type runner func(ctx context.Context, args []string) error
 
 // stopOnSignal runs a command with a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays
 // ignored.
 func stopOnSignal(body runner) func(*cobra.Command, []string) error { return watchSignals(body, false) }
 
-// finishOnSignal is stopOnSignal for a command that writes: it ends after what it has begun.
+// finishOnSignal is stopOnSignal for a command that writes: the write in progress is completed first.
 func finishOnSignal(body runner) func(*cobra.Command, []string) error {
 	return watchSignals(body, true)
 }

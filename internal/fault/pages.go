@@ -15,8 +15,8 @@ type Page struct {
 	// Text is Markdown that is readable on a terminal: the reason, an example that triggers it (indented), and
 	// what to do. At most 80 columns, no newline at the end.
 	Text string `json:"text"`
-	// Warning is set when the code never ends a command by itself: it is a warning or a note. Note is set, too, for
-	// one that is a note only.
+	// Warning is set when the code never ends a command by itself: it is a warning or a note. Note is set, too, if it
+	// is never a warning.
 	Warning bool `json:"-"`
 	Note    bool `json:"-"`
 }

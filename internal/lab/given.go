@@ -22,14 +22,14 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Given is what a command was given, checked and read once, for one node or for many. The steps after it use nothing
+// Given is the input of a command, checked and read once, for one node or for many. The steps after it use nothing
 // else: the layers of the site, variables, the world (OpenWorld), and the plan.
 type Given struct {
 	Request
 	Values  map[string]probe.Given // of the command line, by name
 	Loaded  *machine.LoadedSite    // nil: the site in each recording
 	IsOlder bool                   // to compare with: the newer site may declare more variables
-	Test    *rehearsal.Source      // what a test puts in place of answers; nil outside of tests
+	Test    *rehearsal.Source      // the answers that a test replaces; nil outside of tests
 
 	isRehearsed bool // this machine answers no question, as in a test
 
@@ -37,7 +37,7 @@ type Given struct {
 	recorded map[string]func() *machine.LoadedSite // sites of recordings, by their files
 }
 
-// Read checks what a command was given, and reads its variables and its site.
+// Read checks a request, and reads its variables and its site.
 func Read(e *machine.Env, r Request) (*Given, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (r *Request) siteFiles() machine.Where {
 	return w
 }
 
-// At returns what was given for one machine, or for that of --hardware in a repository: a recording answers for itself,
-// and recorded hardware with the objects and the first kubelet of the repository, where none were given.
+// At returns the input for one machine, or for that of --hardware in a repository: a recording answers for itself, and
+// recorded hardware with the objects and the first kubelet of the repository, where none were given.
 func (g *Given) At(machine string) *Given {
 	if machine == "" && g.Repository.Path != "" {
 		machine = g.Hardware

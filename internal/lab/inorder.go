@@ -9,8 +9,8 @@ import (
 )
 
 // InOrder computes a result for each item, several at a time, and passes the results to show in the order of the items.
-// The queue limits how many results exist at once: one for each CPU, and the one that is shown next. An error of show
-// ends it, and so does a signal. The environment shows how many are done.
+// The queue limits how many results exist at once: one for each CPU, and the next one to show. An error of show ends
+// it, and so does a signal. The environment shows how many are done.
 func InOrder[T, R any](
 	ctx context.Context, e *machine.Env, items []T, compute func(context.Context, T) R, show func(R) error,
 ) error {

@@ -36,8 +36,8 @@ type Node struct {
 	rehearsed *probe.Live       // answers for recorded hardware without a recording; else nil
 }
 
-// Open opens what a command works on: request → site → variables → the source of answers. store may be nil; it stays
-// the caller's, as the node is: see Close.
+// Open opens the node of a request: request → site → variables → the source of answers. store may be nil; it stays the
+// caller's, as the node is: see Close.
 func Open(e *machine.Env, r Request, store *generation.Store) (*Node, error) {
 	g, err := Read(e, r)
 	if err != nil {
@@ -47,7 +47,7 @@ func Open(e *machine.Env, r Request, store *generation.Store) (*Node, error) {
 	return OpenMachine(e, g, r.From, store)
 }
 
-// OpenMachine opens one node of what was given: that of a recording or of recorded hardware, or this machine for "".
+// OpenMachine opens one node of a request: that of a recording or of recorded hardware, or this machine for "".
 func OpenMachine(e *machine.Env, g *Given, machine string, store *generation.Store) (*Node, error) {
 	own := g.At(machine)
 	var recorded *tape.Recording
@@ -61,7 +61,7 @@ func OpenMachine(e *machine.Env, g *Given, machine string, store *generation.Sto
 	return OpenWorld(e, own, recorded, store), nil
 }
 
-// OpenWorld opens one node of what was given: that of a recording, or this machine for nil.
+// OpenWorld opens one node of a request: that of a recording, or this machine for nil.
 func OpenWorld(e *machine.Env, g *Given, recorded *tape.Recording, store *generation.Store) *Node {
 	l := g.siteOf(e, recorded)
 	n := &Node{Node: e.NewNode(g.Where, l, store), env: e, given: g, Recorded: recorded}
@@ -111,7 +111,8 @@ func (n *Node) PlanUnless(ctx context.Context) *evaluate.Plan {
 	return p
 }
 
-// describeRehearsal adds to a plan what was assumed in place of answers, and a warning for each flag without an effect.
+// describeRehearsal adds to a plan the assumptions made in place of answers, and a warning for each flag without an
+// effect.
 func (n *Node) describeRehearsal(p *evaluate.Plan) {
 	if n.asked == nil {
 		return

@@ -23,7 +23,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Request is what a person asks about: the node and the site of a command, and what is put in place of them.
+// Request selects the node and the site of a command, and the replacements for parts of them.
 type Request struct {
 	machine.Where
 	From     string   // a recording that answers all questions that the other fields do not
@@ -32,7 +32,7 @@ type Request struct {
 	KubeletVersion string   // in place of the installed kubelet's; "" is that one
 	Kubelets       []string // binaries of this machine in place of the installed one; upgrade takes several
 
-	Repository    repository.File               // has what the fields above do not, for commands that read it
+	Repository    repository.File               // defaults of the fields above, for commands that read it
 	Binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
 	TakesKubelets bool                          // more than one
 }

@@ -82,7 +82,7 @@ func (k *kit) askZero(client protocol.Client, config map[string]any, m machine, 
 	}
 
 	a, err := k.detect(client, config, changed)
-	if err != nil { // a detector may refuse what it reads
+	if err != nil { // a detector may refuse its input
 		return "", nil //nolint:nilerr // the check "odd" is about that
 	}
 	for _, now := range a.Facts {

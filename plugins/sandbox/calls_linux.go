@@ -54,9 +54,9 @@ func bufferOptions() []uint32 {
 	return []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_SNDBUFFORCE, unix.SO_RCVBUFFORCE}
 }
 
-// sharedCommands returns the commands of fcntl(2) that change what other programs share: locks of a file, which
-// others would wait for, the size of a pipe, whose memory counts towards no limit, and who gets a file's signals, which
-// may be a thread of prelet-detect.
+// sharedCommands returns the commands of fcntl(2) that change state shared with other programs: locks of a file, which
+// others would wait for, the size of a pipe, whose memory counts towards no limit, and the receiver of a file's
+// signals, which may be a thread of prelet-detect.
 func sharedCommands() []uint32 {
 	return []uint32{
 		unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_SETLEASE, unix.F_SETPIPE_SZ,
@@ -64,7 +64,8 @@ func sharedCommands() []uint32 {
 	}
 }
 
-// ownerCommands returns the commands of ioctl(2) that change who gets a socket's signals: FIOSETOWN and SIOCSPGRP.
+// ownerCommands returns the commands of ioctl(2) that change the receiver of a socket's signals: FIOSETOWN and
+// SIOCSPGRP.
 func ownerCommands() []uint32 {
 	return []uint32{0x8901, 0x8902}
 }

@@ -137,8 +137,8 @@ func (r *Confinement) landlock(p Policy) {
 	}
 }
 
-// restrictScopes keeps signals and connections to abstract sockets of the calling thread, and of what it starts,
-// inside. go-landlock would restrict all threads.
+// restrictScopes keeps signals and connections to abstract sockets of the calling thread, and of its children, inside.
+// go-landlock would restrict all threads.
 func (p Policy) restrictScopes() error {
 	abi, err := p.landlockABI()
 	if p.Without.Landlock || p.Without.Scopes || err != nil || abi < ABIScopes { // landlock has reported it

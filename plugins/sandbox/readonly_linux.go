@@ -51,7 +51,7 @@ func readOnlyFilter() []bpf.Instruction {
 	return makeFilter(calls)
 }
 
-// restrictWrites keeps the writes of the calling thread, and of what it starts, below a folder.
+// restrictWrites keeps the writes of the calling thread, and of its children, below a folder.
 func restrictWrites(folder string) error {
 	abi, err := LandlockABI()
 	if errors.Is(err, ErrNone) || errors.Is(err, ErrRefused) {

@@ -28,7 +28,7 @@ type Policy struct {
 	Socket string         // the private folder for its socket, which Process makes
 	Memory uint64         // bytes of writable private memory of each process: RLIMIT_DATA
 	Own    bool           // the uid is the detector's own, and no other program runs under it
-	Grants contract.Needs // what it may open, run and connect to
+	Grants contract.Needs // the files to open, programs to run and sockets to connect to
 
 	// Without leaves lines of the sandbox out, for tests that show that each line is needed. prelet never sets it.
 	Without Lines

@@ -43,8 +43,8 @@ type Detector struct {
 	// A panic becomes an error.
 	Detect func(m *Machine) error
 
-	// Validate checks what the declaration of Config cannot express, for example attributes that exclude each other.
-	// It must read no device. nil: there is nothing to check.
+	// Validate makes the checks that the declaration of Config cannot express, for example of attributes that exclude
+	// each other. It must read no device. It may be nil.
 	Validate func(c Config) []Problem
 }
 
@@ -91,7 +91,7 @@ func (m *Machine) NotReady(limit time.Duration, format string, args ...any) {
 	m.limit = limit
 }
 
-// Context ends when the answer is no longer of use.
+// Context ends with the deadline of the answer, or when prelet stops waiting for it.
 func (m *Machine) Context() context.Context { return m.ctx }
 
 // Add reports a device.

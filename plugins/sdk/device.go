@@ -109,8 +109,8 @@ func (d *Device) ReadAttribute(name, file string) string {
 	return text
 }
 
-// ReadOptional is ReadAttribute for a file that not every device has: without the file there is no attribute and no
-// warning.
+// ReadOptional is ReadAttribute for a file that not every device has: without the file the device gets no attribute and
+// no warning.
 func (d *Device) ReadOptional(name, file string) string {
 	text, err := d.machine.Text(d.Path(file))
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -17,7 +17,7 @@ import (
 	"github.com/prelet/prelet/plugins/internal/cli"
 )
 
-// Package is what the deb and the rpm of a detector have in addition to its description.
+// Package lists the contents of the deb and the rpm of a detector besides its description.
 type Package struct {
 	Maintainer string // NAME <ADDRESS>
 	Homepage   string

@@ -208,7 +208,7 @@ func (all parts) add(keys []string) {
 		case !isKnown:
 			inner = parts{}
 			all[key] = inner
-		case inner == nil: // the part is in one that is hidden
+		case inner == nil: // a part that contains it is hidden
 			return
 		}
 		all = inner

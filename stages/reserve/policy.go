@@ -27,7 +27,7 @@ type share struct {
 	isBase     bool     // neither the policy nor a bound decides: the amounts are those of the base
 	isComputed bool     // by a formula, not written by the site
 	steps      []string // the arithmetic, in words
-	site       bound    // what the site wrote of it; zero for a formula
+	site       bound    // the bound in the site; zero for a formula
 }
 
 // formula is a policy that computes its shares from the machine.

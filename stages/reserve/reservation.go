@@ -198,7 +198,7 @@ func flagOwner(f desired.Flag) (owner, advice string) {
 	return "The site", "Remove the flag, or set the field in this stage."
 }
 
-// complete adds what is computed from the amounts to the reservation.
+// complete adds the fields that are computed from the amounts to the reservation.
 func (f *reservation) complete() {
 	r := f.out
 	r.Policy = f.req.policy

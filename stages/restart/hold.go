@@ -22,7 +22,7 @@ var (
 		Required: true,
 		Soft:     true,
 		Certain:  true,
-		Phase:    schema.Decide, // node lacks what has no value here, such as a label
+		Phase:    schema.Decide, // node lacks parts without a value here, such as a label
 		Secret:   "Everyone who may read the status can read whether it is true.",
 		Doc: "While it is true, the kubelet does not start. " +
 			"Where it is null, cannot be evaluated, or names a list of facts that could not be read, nothing is held.",

@@ -89,7 +89,8 @@ func (Stage) Decide(
 	return out, stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"taints": list})}, diags
 }
 
-// checkStartup reports a taint that another program removes once the node is ready: who does, and a wrong effect.
+// checkStartup reports a taint that another program removes once the node is ready: with the program's name, and a
+// wrong effect.
 func checkStartup(t desired.Taint, at hcl.Range) hcl.Diagnostics {
 	known, ok := kubelet.FindStartupTaint(t.Key)
 	switch {

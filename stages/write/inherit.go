@@ -68,7 +68,7 @@ func newInheriting(cfg schema.Body, in stages.Inputs) inheriting {
 	return how
 }
 
-// addTo adds to a base what the kubelet inherits, with these environment files.
+// addTo adds to a base the flags and settings that the kubelet inherits, with these environment files.
 func (how inheriting) addTo(base *desired.Base, files map[string]*kubelet.EnvFile) {
 	environment := how.makeEnvironment(files, "")
 	words := how.start.Words[1:]
@@ -126,8 +126,8 @@ func listLate(between, after []kubelet.Word) []kubelet.Word {
 	return append([]kubelet.Word{{Open: true}}, after...)
 }
 
-// makeEnvironment returns the variables of the unit. The value of one that is not part of a recording, such as one that
-// may be a secret, is not known. The known files have questions of their own. The flags file sets own, unless it is "".
+// makeEnvironment returns the variables of the unit. A value that is not part of a recording, such as a possible
+// secret, is unknown. The known files have questions of their own. The flags file sets own, unless it is "".
 func (how inheriting) makeEnvironment(files map[string]*kubelet.EnvFile, own string) kubelet.Environment {
 	start := how.start
 	start.Read = map[string]map[string]*string{unitfile.Gate: nil}

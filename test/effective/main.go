@@ -1,4 +1,5 @@
-// Command effective compares the configuration in the log of a real kubelet with the one that prelet computes for it:
+// Command effective compares the configuration in the log of a real kubelet with the configuration that prelet computes
+// for it:
 //
 //	effective KUBELET-VERSION LOG
 //
@@ -72,7 +73,8 @@ func compare(version, log string) (lines []string, err error) {
 	return lines, err
 }
 
-// listDifferences compares both ways: what is computed with what runs, and what runs with the defaults.
+// listDifferences compares both ways: the computed with the running configuration, and the running one with the
+// defaults.
 func listDifferences(p *evaluate.Plan, running map[string]any, version string) (lines []string) {
 	computed := kubelet.WithoutSecrets(p.Node.Effective)
 	if f, isPlanned := p.Node.FindPurpose("kubelet-config"); isPlanned {
@@ -85,7 +87,7 @@ func listDifferences(p *evaluate.Plan, running map[string]any, version string) (
 		}
 		computed["registerWithTaints"] = taints
 	}
-	// What a boot reports as drift.
+	// The drift that a boot reports.
 	for _, difference := range kubelet.ConfigDifferences(computed, running) {
 		lines = append(lines, "drift: "+difference)
 	}
@@ -108,7 +110,7 @@ func listDifferences(p *evaluate.Plan, running map[string]any, version string) (
 	return lines
 }
 
-// listAllowed returns the values that a field may have by what is computed: nothing and zero select the default.
+// listAllowed returns the values that a field may have for a computed one: none and zero select the default.
 func listAllowed(p *evaluate.Plan, minor int, field string, computed any) []any {
 	if isZero(computed) {
 		return []any{computed, defaultOf(p, minor, field)}

@@ -60,7 +60,7 @@ func (r *Run) Count() int {
 	return len(r.tests)
 }
 
-// Write writes what was noted into a folder, for a suite of the folder in which it runs, on the system below root.
+// Write writes the results into a folder, for the suite in the working folder, on the system below root.
 func (r *Run) Write(folder, root string) error {
 	here, err := os.Getwd()
 	if err != nil {

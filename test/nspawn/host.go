@@ -112,9 +112,8 @@ func Unshare(namespaces uintptr) int {
 	return 0
 }
 
-// shareMounts lets what is unmounted below a folder go in every machine's namespace too: each takes with it what was
-// mounted for the others when it started, and would hold a disk, and the loop device below it, for as long as it
-// runs.
+// shareMounts makes an unmount below a folder reach every machine's namespace: a machine inherits the mounts of the
+// others when it starts, and would otherwise hold their disks and loop devices for as long as it runs.
 func shareMounts(folder string) error {
 	return errors.Join(
 		os.MkdirAll(folder, 0o755),
@@ -151,7 +150,7 @@ func Processes(name string) (pids []int) {
 	return pids
 }
 
-// removeMachine removes what a machine was made of, and ends what still runs in it.
+// removeMachine removes the files and mounts of a machine, and ends the processes that still run in it.
 func removeMachine(dir string) {
 	name := filepath.Base(dir)
 	for _, pid := range Processes(name) {

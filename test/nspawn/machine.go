@@ -1,5 +1,5 @@
 // Package nspawn boots a Debian system in a container of systemd-nspawn, for tests as root. It has what their suites
-// share: a machine's disk, boot, commands, end, and the removal of what a test leaves. A suite embeds Machine and adds
+// share: a machine's disk, boot, commands, end, and the removal of a test's leftovers. A suite embeds Machine and adds
 // its files, network and options.
 package nspawn
 
@@ -68,8 +68,8 @@ func (m *Machine) Must(errs ...error) {
 	}
 }
 
-// Overlay mounts a disk in memory over the layers of an image, the uppermost first. What it holds is the same whether
-// it was fsynced or not.
+// Overlay mounts a disk in memory over the layers of an image, the uppermost first. A file is kept whether it was
+// fsynced or not.
 func (m *Machine) Overlay(layers ...string) error {
 	disk := m.Dir + "/disk"
 
@@ -220,7 +220,7 @@ func (m *Machine) Try(args ...string) Ran {
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = time.Second // what it has started inside may live on, with its ends of the pipes
+	cmd.WaitDelay = time.Second // its children inside may live on, with their ends of the pipes
 	err := cmd.Run()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
@@ -274,7 +274,7 @@ func (m *Machine) Exists(path string) bool {
 	return err == nil
 }
 
-// remove ends the machine and removes what it was made of.
+// remove ends the machine and removes its files and mounts.
 func (m *Machine) remove() {
 	if m.T.Failed() && m.Leader != 0 {
 		m.T.Logf("%s: %s\n%s", m.Name, m.Try("systemctl", "--no-pager", "--failed").Out, m.Journal())

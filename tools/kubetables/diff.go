@@ -146,7 +146,7 @@ func (d *differ) filter(isSelected func(rule) bool) (ids []string) {
 	return ids
 }
 
-// maxRules and maxLines bound what is printed of one change.
+// maxRules and maxLines bound the output for one change.
 const (
 	maxRules = 8
 	maxLines = 40
@@ -194,10 +194,10 @@ func (d *differ) printCode(name, before, after string) {
 	d.print(name+" "+verb+"\n"+strings.Join(lines, ""), ids)
 }
 
-// plumbing matches what a line may have more or less without another meaning: loggers, contexts, space.
+// plumbing matches the parts of a line that may differ without another meaning: loggers, contexts, space.
 var plumbing = regexp.MustCompile(`\b(?:logger klog\.Logger|ctx context\.Context|logger|ctx)\b(?:, )?|\s+`)
 
-// listOthers returns the lines of a text that another text does not have, without braces and what is logged.
+// listOthers returns the lines of a text that another text does not have, without braces and log messages.
 func listOthers(sign, text, other string) (lines []string) {
 	left := map[string]int{}
 	for line := range strings.Lines(other) {

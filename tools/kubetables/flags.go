@@ -21,7 +21,7 @@ type oneFlag struct {
 	says               string // why it is deprecated
 }
 
-// oneLine replaces what a text in the table cannot have.
+// oneLine replaces the characters that a text in the table cannot have.
 var oneLine = strings.NewReplacer(";", ",", "\n", " ", "\t", " ")
 
 func (f *oneFlag) state() string {

@@ -6,8 +6,9 @@
 //	kubetables diff RULES OLD NEW
 //
 // Without a release it reads those of the table again. With one, 1.38.0 or 1.38.0-rc.0, it reads only that, adds it to
-// the table, and removes another release of that minor version; so an alpha release is replaced by the next one.
-// diff prints what a person has to judge between two releases, with the rules of the file RULES that are concerned.
+// the table, and removes another release of that minor version; so an alpha release is replaced by the next one. diff
+// prints the changes between two releases that a person has to judge, with the rules of the file RULES that are
+// concerned.
 package main
 
 import (
@@ -25,7 +26,7 @@ func main() {
 	}
 }
 
-// execute runs what the arguments ask for.
+// execute runs a command line.
 func execute(args []string) error {
 	isDiff := len(args) > 0 && args[0] == "diff"
 	switch {

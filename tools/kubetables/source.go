@@ -115,7 +115,7 @@ func (s *source) link() error {
 
 // linkModule downloads a version of a module. The go command verifies it with the checksum database.
 func (s *source) linkModule(path, version string) error {
-	cmd := exec.Command("go", "mod", "download", "-json", path+"@"+version) //nolint:gosec // of who runs it
+	cmd := exec.Command("go", "mod", "download", "-json", path+"@"+version) //nolint:gosec // the user's own arguments
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "GO111MODULE=on", "GOFLAGS=-mod=mod", "GOWORK=off")
 	out, err := cmd.Output()

@@ -169,7 +169,7 @@ func newest(results []matrix.SuiteResult) []matrix.SuiteResult {
 	return results
 }
 
-// order is of the titles: unstable, and what has no title, comes last.
+// order is that of the titles: unstable, and a release without a title, comes last.
 func order(debian string) string { return cmp.Or(titles[debian], "~"+debian) }
 
 // render makes the table, a row for each system.

@@ -25,7 +25,7 @@ type testEvent struct {
 	Value  string
 }
 
-// record prints what the tests of a suite print, and returns their result. Their attributes say on which system.
+// record prints the output of the tests of a suite, and returns their result. Their attributes name the system.
 func record(events io.Reader, out io.Writer) (result matrix.SuiteResult, err error) {
 	system := map[string]*string{
 		"debian":       &result.Debian,

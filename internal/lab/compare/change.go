@@ -64,7 +64,8 @@ func (c NodeChange) Compare(other NodeChange) int {
 type NodeState struct {
 	Items Items                // nil: they are not known, and are not compared
 	Files map[string]*FileView // by path
-	// Known is what is known of the changes to this state, by path: an action, or how somebody had changed the file.
+	// Known has the changes to files of this state, by path, as far as they are known: an action, or how the file had
+	// been changed by hand.
 	Known map[string]evaluate.FileChange
 }
 
@@ -102,7 +103,7 @@ func Changes(before, after NodeState) (out []NodeChange) {
 	return out
 }
 
-// compareFile returns the difference of a file. One that does not exist is nil.
+// compareFile returns the difference of a file. A missing file is nil.
 func compareFile(path string, before, after *FileView, items []NodeChange) NodeChange {
 	c := NodeChange{Kind: "file", Name: path, Action: "update"}
 	x, y := cmp.Or(before, &FileView{}), cmp.Or(after, &FileView{})

@@ -30,7 +30,7 @@ type Difference struct {
 	From          int            `json:"from"`
 	To            int            `json:"to"`
 	Changes       []CausedChange `json:"changes"`
-	Inputs        []InputChange  `json:"causes"` // what the runs read, and the site
+	Inputs        []InputChange  `json:"causes"` // the answers that the runs read, and the site
 	Problems      []string       `json:"problems"`
 
 	FromTime time.Time `json:"-"`

@@ -70,7 +70,7 @@ func findInputs(a, b Generation) []InputChange {
 }
 
 // ListInputs returns the names of the inputs that differ between two plans: files of their sites, without folders, and
-// answers. They are why the plans differ. What the kubelet's binary says of a plan follows from the others.
+// answers. They are why the plans differ. The reply of the kubelet's binary is left out: it follows from the others.
 func ListInputs(before, after *evaluate.Plan) (names []string) {
 	var both [2]Generation
 	for i, p := range []*evaluate.Plan{before, after} {

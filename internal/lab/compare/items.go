@@ -67,7 +67,7 @@ func addItems(p *evaluate.Plan, c evaluate.FileChange, before, after Items) (isK
 	return true
 }
 
-// parseItems returns the items of a file of the kubelet; none of one that does not exist.
+// parseItems returns the items of a file of the kubelet; none if the file does not exist.
 func parseItems(purpose, text string) (Items, error) {
 	out := Items{}
 	if text == "" {

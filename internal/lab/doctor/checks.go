@@ -238,7 +238,7 @@ func findTrust(p *evaluate.Plan) (t tape.TrustAns, ok bool) {
 	return t, false
 }
 
-// checkDisk ends the checks of what a commit writes, which only root can make.
+// checkDisk completes the checks before a commit. Only root can make it.
 func (in *Observations) checkDisk(r *check.Recorder) {
 	p := in.Plan
 	hasChanges := p != nil && p.Changes != nil
@@ -268,7 +268,7 @@ func (in *Observations) checkIdentity(r *check.Recorder) {
 				"prelet run, with a bootstrap token: it sets the certificate aside, and the node joins again",
 			),
 		)
-	case p.Changes == nil && serving != nil: // a plan names the one that the kubelet uses
+	case p.Changes == nil && serving != nil: // a plan names the certificate that the kubelet uses
 		r.Warn(
 			"a serving certificate is damaged",
 			serving.Why+", and a kubelet that uses it ends",

@@ -2,8 +2,8 @@
 // sealed, by one list of checks: those that a run makes, and those of an image. Its caller collects the input. Of an
 // image it reads files; it has no side effects.
 //
-// A run makes its checks while it plans, and doctor shows what the plan has found. Those about the kubelet's unit and
-// about the files that are written are made before it commits, and defined by the packages activation and generation.
+// A run makes its checks while it plans, and doctor shows their findings. Those about the kubelet's unit and about the
+// files that are written are made before it commits, and defined by the packages activation and generation.
 package doctor
 
 import (
@@ -22,9 +22,9 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// checks returns all checks, in the order of the report. The commands doctor and seal run those that need what they
-// have. The results of a name count in its later checks. A check that needs a running machine reads what a run has
-// read, and asks nothing itself.
+// checks returns all checks, in the order of the report. The commands doctor and seal run those whose input they have.
+// The results of a name count in its later checks. A check that needs a running machine uses the answers of the plan,
+// and reads nothing itself.
 func (in *Observations) checks() (l check.List) {
 	const both = check.Running | check.Files
 

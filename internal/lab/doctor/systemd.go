@@ -30,7 +30,7 @@ func ListSystemdUses() []SystemdUse {
 	}
 }
 
-// checkSystemd reports what the version of systemd lacks. No boot fails by that alone.
+// checkSystemd reports the features that this version of systemd lacks. No boot fails by that alone.
 func (in *Observations) checkSystemd(r *check.Recorder) {
 	var version int
 	if _, err := fmt.Sscanf(strings.Trim(in.Version, `"v`), "%d", &version); err != nil {

@@ -27,7 +27,8 @@ func (d device) String() string {
 	return join(address, prefixed("interface ", d.port))
 }
 
-// names returns the names under which facts can have what a path leads to or is in, the most specific one first.
+// names returns the names that the evidence of the fact at a path, or of a part that contains it, can have. The most
+// specific name is first.
 func (d device) names(p path) (names []string) {
 	if d.address == "" {
 		names = append(names, p[0]+p[1:].String())

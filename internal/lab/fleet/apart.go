@@ -40,7 +40,7 @@ func (r *FleetEffect) setCommon() {
 	r.Common = common
 }
 
-// Own returns a group without what is common to all groups that change.
+// Own returns a group without the changes and messages that all changed groups share.
 func (r *FleetEffect) Own(g Group) Group {
 	if g.State != Changed {
 		return g
@@ -118,7 +118,7 @@ func (r *FleetEffect) setApart() {
 	}
 }
 
-// traits returns what a group has: its changes but those of files, which follow from others, and its messages.
+// traits returns the changes of a group, without those of files, which follow from others, and its messages.
 func (g *Group) traits() (out []Trait) {
 	for _, c := range g.Changes {
 		if c.Kind != "file" {

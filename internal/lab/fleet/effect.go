@@ -21,7 +21,7 @@ type EffectKind string
 // The states, in the order in which groups are printed.
 const (
 	Changed   EffectKind = "changed"
-	Unknown   EffectKind = "unknown"   // the recording lacks an answer, so there is no plan
+	Unknown   EffectKind = "unknown"   // the recording lacks an answer that a plan needs
 	Unchanged EffectKind = "unchanged" // complete, without a change
 	Failed    EffectKind = "failed"
 )

@@ -90,7 +90,7 @@ func listCodes(diags hcl.Diagnostics) compare.Items {
 	return out
 }
 
-// subject is what a message is about: an item or, where it names none, its summary.
+// subject is the item of a message or, if it names none, its summary.
 type subject struct {
 	origin.Extra
 	summary string

@@ -66,14 +66,14 @@ type Upgraded struct {
 type UpgradedItem struct {
 	Effect  rules.Effect       `json:"effect"`
 	Message Message            `json:"message,omitzero"`
-	Change  compare.NodeChange `json:"change,omitzero"` // if there is no message
+	Change  compare.NodeChange `json:"change,omitzero"` // only without a message
 	Rule    string             `json:"rule,omitempty"`  // the rule of the message
 	Item    string             `json:"item,omitempty"`  // flag/NAME, or config/FIELD
 	SetBy   string             `json:"set_by,omitempty"`
 	Place   UpgradedPlace      `json:"place,omitzero"`
 }
 
-// UpgradedPlace is where the item is set, or can be: a line of the site, and what the base has it from.
+// UpgradedPlace is the place where the item is set or can be set: a line of the site, and the file of the base.
 type UpgradedPlace struct {
 	Site string `json:"site,omitempty"` // FILE:LINE
 	origin.BasePlace
@@ -85,7 +85,7 @@ type UpgradedMachine struct {
 	Planned   *evaluate.Plan
 	Newer     []*evaluate.Plan // with newer kubelets, up to that of the last version; of that version Planned itself
 	Recording *tape.Recording
-	Err       error // why there is no plan
+	Err       error // why the machine could not be planned
 }
 
 // NewUpgrade returns an empty report of the upgrades to a minor version. server is the version of the API server; "":
@@ -397,8 +397,8 @@ func (u *Upgrade) compareNodes(s upgradeStep) (rows []Upgraded) {
 	return rows
 }
 
-// listOwn returns what the kubelet of a plan does by itself: what it leaves to pods, the features that it declares, and
-// what it takes for some fields that are not set and for some feature gates.
+// listOwn returns the properties of a plan that follow from the kubelet's version: the allocatable resources, the
+// declared features, and the defaults of some unset fields and of some feature gates.
 func listOwn(p *evaluate.Plan, minor int, changed [2][]string) compare.Items {
 	out := compare.Items{}
 	if r := p.Node.Reserved; r != nil {

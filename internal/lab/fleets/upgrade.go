@@ -22,7 +22,7 @@ type UpgradeOptions struct {
 }
 
 // Upgrade plans the site over the node of o or, where o.From is a folder, over each recording in it, with the kubelet
-// in place and with each newer minor version up to o.To, and reports what the newer ones do differently.
+// in place and with each newer minor version up to o.To, and reports how the results differ.
 func Upgrade(ctx context.Context, e *machine.Env, o UpgradeOptions) (*fleet.Upgrade, error) {
 	if len(o.Binaries) > 0 {
 		o.KubeletVersion = "" // each node has its own, and these are newer

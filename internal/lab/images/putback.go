@@ -126,8 +126,8 @@ func (i *OpenedImage) describeWritten(e generation.Entry, made generation.FileSt
 	return l, true
 }
 
-// putBack restores what was before prelet, as a rollback to 0 does, in one commit: after an interruption the next seal
-// finishes it. It returns the files that are as before prelet now.
+// putBack restores the files from before prelet, as a rollback to 0 does, in one commit: after an interruption the next
+// seal finishes it. It returns the files that are as before prelet now.
 func (i *OpenedImage) putBack(ctx context.Context) (done []image.Leftover, err error) {
 	if len(i.written) == 0 {
 		return nil, nil

@@ -219,7 +219,7 @@ func (i *OpenedImage) seal(ctx context.Context, now time.Time, yes bool) (Sealed
 	if err != nil {
 		return Sealed{}, err
 	}
-	if why := i.refuse(true); yes && why != "" { // what was before prelet may need a person too
+	if why := i.refuse(true); yes && why != "" { // the files from before prelet may need a person too
 		return i.end(nil, why), nil
 	}
 	if why := i.refuse(false); why != "" {
@@ -265,13 +265,13 @@ func (i *OpenedImage) mustChange() bool {
 	return i.isInterrupted || slices.ContainsFunc(i.in.Found.Leftovers, isChanged)
 }
 
-// isChanged reports whether --yes removes or empties a leftover, or puts back what was before prelet.
+// isChanged reports whether --yes removes or empties a leftover, or restores a file from before prelet.
 func isChanged(l image.Leftover) bool {
 	return l.Action.IsRemoved() || l.Action == image.Restore
 }
 
-// remove puts back what was before prelet, and removes the leftovers. Before them it removes an earlier statement. If
-// the files from before prelet need a person, nothing else is removed.
+// remove restores the files from before prelet, and removes the leftovers. Before them it removes an earlier statement.
+// If the files from before prelet need a person, nothing else is removed.
 func (i *OpenedImage) remove(ctx context.Context, statement image.Leftover) (done []image.Leftover, err error) {
 	if !i.mustChange() {
 		return nil, nil

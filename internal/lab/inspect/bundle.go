@@ -49,8 +49,8 @@ func Bundle(ctx context.Context, e *machine.Env, o BundleOptions) (missing []str
 	}
 	defer h.Units.Close()
 
-	// What is on the node is read first: a bundle that is stopped while servers do not answer has it. The recording is
-	// last, and reads the secrets that are hidden in all parts.
+	// The files of the node are read first, so that a bundle that is stopped while servers do not answer has them. The
+	// recording is last, and reads the secrets that are hidden in all parts.
 	var parts bundle.Bundle
 	for _, name := range []string{report.StatusFile, report.MetricsFile} {
 		text, err := h.RunRoot.ReadFile(filepath.Join(h.RunDir, name), nodefile.Max)

@@ -138,7 +138,7 @@ func checkUnit(ctx context.Context, h *machine.Host, p *evaluate.Plan) doctor.Ne
 	return u
 }
 
-// listChanges returns what a run changes, as far as the plan knows it.
+// listChanges returns the files that a run changes, as far as the plan knows them.
 func listChanges(root nodefile.Root, p *evaluate.Plan) (out []generation.Entry) {
 	if p == nil {
 		return nil

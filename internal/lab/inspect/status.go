@@ -42,7 +42,7 @@ type NodeStatus struct {
 	unit      string    // the kubelet's
 	Unjudged  bool      `json:"-"` // the kubelet of this boot has no verdict yet, on files that have a good one
 	Pinned    bool      `json:"-"` // an operator has rolled back by hand, so that no plan is applied
-	NotGiven  bool      `json:"-"` // NotStarted may be the fault of what the machine was given, not of its image
+	NotGiven  bool      `json:"-"` // its user data may have caused NotStarted, not its image
 }
 
 // Gate is whether the kubelet may start.
@@ -75,8 +75,8 @@ const statusEvery = 200 * time.Millisecond
 const idleLooks = 25
 
 // Status returns the state of this node, or of the one below a root. With wait it returns when the run has ended and
-// its generation has a verdict, or when no unit is going to give one. early gets what is known without the generations,
-// if their folder does not answer at once; nil: nothing does.
+// its generation has a verdict, or when no unit is going to give one. If the folder of the generations does not answer
+// at once, early gets the status without them; it may be nil.
 func Status(ctx context.Context, e *machine.Env, root string, wait bool, early func(NodeStatus)) (NodeStatus, error) {
 	if root != "" && wait {
 		return NodeStatus{}, fault.Usage.Errorf("--wait excludes --root: only on the node itself a run can end")
@@ -127,7 +127,7 @@ func Status(ctx context.Context, e *machine.Env, root string, wait bool, early f
 	}
 }
 
-// earlyAfter is how long the generations are read until what is known without them is shown.
+// earlyAfter is how long the generations are read before the status is shown without them.
 const earlyAfter = time.Second
 
 // showEarly shows a copy of a status after that time, unless stop is called before. stop waits for its end.
@@ -378,8 +378,8 @@ func readStore(ctx context.Context, h *machine.Host, out *NodeStatus) {
 // lookTimeout limits the request of lookAgain.
 const lookTimeout = 3 * time.Second
 
-// lookAgain replaces what a request of the kubelet for a certificate waited for by what it is now: a person or a
-// program in the cluster approves the request, or denies it. The text stays while the cluster does not answer.
+// lookAgain updates the state of the kubelet's request for a certificate, which a person or a program in the cluster
+// approves or denies. The text stays while the cluster does not answer.
 func lookAgain(ctx context.Context, h *machine.Host, store *generation.Store, out *NodeStatus) {
 	i := slices.IndexFunc(out.Notes, func(r fault.Reason) bool { return r.Code == fault.ServingCertificate })
 	waits, texts := "", []*string{&out.Summary, &out.Why}

@@ -17,14 +17,14 @@ import (
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
-// Set counts the Nodes of several plans, and what is assumed of them. Its zero value is an empty set.
+// Set counts the Nodes of several plans, and the assumptions made for them. Its zero value is an empty set.
 type Set struct {
 	sources map[string]string // by the name of the node
 	assumed map[string]int
 }
 
-// Add returns the Node of a plan as an object of Kubernetes' API, v1. It fails without a complete plan, without what a
-// scheduler needs, and for a second node of one name. source is the recording, "" for this machine.
+// Add returns the Node of a plan as an object of Kubernetes' API, v1. It fails without a complete plan, without the
+// values that a scheduler needs, and for a second node of one name. source is the recording, "" for this machine.
 func (s *Set) Add(p *evaluate.Plan, source string) (map[string]any, error) {
 	ofFile, _, _ := strings.Cut(path.Base(source), ".prelet")
 	name := cmp.Or(p.NodeName(), ofFile)
@@ -62,7 +62,7 @@ func (s *Set) Add(p *evaluate.Plan, source string) (map[string]any, error) {
 	return object, nil
 }
 
-// Assumed returns what is assumed, each with the number of nodes.
+// Assumed returns the assumptions, each with its number of nodes.
 func (s *Set) Assumed() (lines []string) {
 	for _, text := range slices.Sorted(maps.Keys(s.assumed)) {
 		lines = append(lines, fmt.Sprintf("assumed on %d of %d nodes: %s", s.assumed[text], len(s.sources), text))

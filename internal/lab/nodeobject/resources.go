@@ -21,8 +21,8 @@ const (
 	storage = "ephemeral-storage"
 )
 
-// resources returns what the machine has, and what is left to pods: by the stage reserve, otherwise as the kubelet
-// computes it (pkg/kubelet/cm/node_container_manager_linux.go, getNodeAllocatableAbsolute).
+// resources returns the node's capacity, and its allocatable resources: by the stage reserve, otherwise as the kubelet
+// computes them (pkg/kubelet/cm/node_container_manager_linux.go, getNodeAllocatableAbsolute).
 func (m *maker) resources() (capacity, allocatable map[string]string) {
 	facts, n := m.plan.Facts, m.plan.Node
 	has := map[string]resource.Quantity{
@@ -73,7 +73,7 @@ func formatAll(amounts map[string]resource.Quantity) map[string]string {
 	return out
 }
 
-// subtractReserved subtracts what the configuration of the kubelet keeps from pods.
+// subtractReserved subtracts systemReserved, kubeReserved and hard eviction thresholds of the kubelet's configuration.
 func subtractReserved(n desired.Node, name string, left resource.Quantity) resource.Quantity {
 	list, _ := n.Effective["reservedSystemCPUs"].(string)
 	if cpus, err := kubelet.ParseCPUSet(list); name == cpu && err == nil && !cpus.IsEmpty() {

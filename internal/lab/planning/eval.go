@@ -28,7 +28,7 @@ const expressionName = "EXPR"
 type Session struct {
 	lab.Request
 	Env  *machine.Env
-	node *lab.Node // open, with the answers so far in front of its source; nil: there is no plan
+	node *lab.Node // open, with the answers so far in front of its source; nil without a plan
 	plan *evaluate.Plan
 }
 

@@ -175,7 +175,7 @@ func explainItem(p *evaluate.Plan, item explain.Item) Explanation {
 }
 
 // findVariable returns the item of a variable that is written as in a site, var.NAME, and any other word as it is. It
-// refuses one that is not declared before a plan is made, which may wait for the cluster.
+// refuses an undeclared variable before a plan is made, which may wait for the cluster.
 func findVariable(site *lang.Site, word string) (item string, err error) {
 	name, isVariable := strings.CutPrefix(word, "var.")
 	if !isVariable || strings.Contains(word, "/") || site == nil { // with a slash it is the key of a label or taint

@@ -129,8 +129,8 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 // userOfURL is a user, with a password, in a URL.
 var userOfURL = lazy.Regexp(`://[^\s"'/?#]+@`)
 
-// hideSecrets hides what is evidently a secret in a source, of which a line is shown, and users and passwords in its
-// URLs, by as many bytes, so that a mark stays below its place.
+// hideSecrets replaces evident secrets in a source, and the user info of its URLs, by as many bytes, so that a mark
+// stays below its place.
 func hideSecrets(src []byte) []byte {
 	if src == nil {
 		return nil

@@ -59,8 +59,8 @@ func FleetHTML(w io.Writer, r *fleet.FleetEffect, redactor *value.Redactor) erro
 // maxCell bounds the value in a cell of the matrix; a pointer over the cell shows all of it.
 const maxCell = 24
 
-// formatCell returns the value in a cell of the matrix: the new one, or the one that is removed. A file has none, and
-// neither has what is not shown.
+// formatCell returns the value in a cell of the matrix: the new one, or a removed one. It is empty for a file and for a
+// hidden value.
 func formatCell(c compare.NodeChange) string {
 	if c.Kind == "file" || c.Hidden != "" {
 		return ""

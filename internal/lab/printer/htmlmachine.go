@@ -19,7 +19,7 @@ type pictureNode struct {
 	Groups []pictureGroup
 }
 
-// pictureGroup is what is behind one PCI switch; "" is none.
+// pictureGroup has the devices behind one PCI switch; "" is none.
 type pictureGroup struct {
 	Switch  string
 	Devices []pictureDevice

@@ -22,13 +22,13 @@ type View struct {
 	Version    string // of prelet
 	Generation int    // the current one
 	Source     string // the recording, if there are several
-	// CheckedBy is what has judged the kubelet's flags and configuration: the path of a binary, or ByRules.
+	// CheckedBy is the judge of the kubelet's flags and configuration: the path of its binary, or ByRules.
 	CheckedBy string
 	// Full asks for the content of each file, whole.
 	Full bool
 }
 
-// ByRules is what has judged a kubelet whose binary was not asked.
+// ByRules stands for the rules of prelet, if the kubelet's binary was not asked.
 const ByRules = "rules"
 
 // nameChecker names CheckedBy in a text; "" if the kubelet is not known.

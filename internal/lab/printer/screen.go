@@ -22,7 +22,8 @@ type Screen struct {
 	to       io.Writer
 	redactor *value.Redactor
 	pen      string
-	// Hold is called with each text before it is written, and what it returns afterwards; nil: nothing is.
+	// Hold, unless it is nil, is called with each text before it is written, and the function that it returns
+	// afterwards.
 	Hold func(text string) (release func())
 
 	mu   sync.Mutex

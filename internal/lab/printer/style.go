@@ -39,7 +39,7 @@ func StyleOf(w io.Writer, getenv func(string) string) Style {
 
 // Widths of text, in columns.
 const (
-	endless    = math.MaxInt32 // of what is not a terminal: a line is broken only where its writer breaks it
+	endless    = math.MaxInt32 // not a terminal: a line ends only where its writer ends it
 	plainWidth = 80
 	minWidth   = 40
 )

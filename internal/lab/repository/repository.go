@@ -93,7 +93,7 @@ func (f File) IsOf(folder string) bool {
 	return f.Path != "" && filepath.Clean(folder) == filepath.Dir(f.Path)
 }
 
-// SiteOf returns the layers for what is in a folder: in one of the layers, or in the folder of the file; else nil.
+// SiteOf returns the layers if a folder is one of them, contains one of their files, or is that of this file; else nil.
 func (f File) SiteOf(folder string) []string {
 	if f.Path == "" {
 		return nil
@@ -243,8 +243,8 @@ func (d *decoder) join(path string) string {
 	return filepath.Join(d.folder, path)
 }
 
-// expand returns what the globs of an argument match, each once. A glob without a match is an error: a misspelt one
-// would check nothing.
+// expand returns the paths that match the globs of an argument, each once. A glob without a match is an error: a
+// misspelt one would check nothing.
 func (d *decoder) expand(v schema.Value[[]string], hint string, list func(path string) []string) (out []string) {
 	for i, pattern := range v.V {
 		matches, err := Glob(d.folder, pattern)

@@ -15,7 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
-// Effective is what of a site is in effect, and what is not. As JSON it is the document of `site`.
+// Effective lists the files, variables and overrides of a site, those without effect too. As JSON it is the document of
+// `site`.
 type Effective struct {
 	FormatVersion int        `json:"format_version"`
 	Digest        string     `json:"digest"`

@@ -43,7 +43,7 @@ func (f Formatted) Changed() []string {
 	return paths
 }
 
-// ListRepository returns what is formatted of a repository: its file, its tests, and the layers; none without a file.
+// ListRepository returns the paths of a repository to format: its file, its tests, and the layers; none without a file.
 func ListRepository(r repository.File) []string {
 	if r.Path == "" {
 		return nil

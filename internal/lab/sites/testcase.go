@@ -274,7 +274,7 @@ func (c testCase) compareSnapshot(p *evaluate.Plan) *testfile.Failure {
 	var text bytes.Buffer
 	style := printer.Style{Width: snapshotWidth}
 	shown := *p
-	if len(c.suite.given.Kubelets) > 0 { // who checks a plan is not a part of it
+	if len(c.suite.given.Kubelets) > 0 { // the judge of a plan is not a part of it
 		shown.Assumed = slices.DeleteFunc(slices.Clone(p.Assumed), func(a evaluate.Assumed) bool {
 			return a.Kind == "kubelet" && c.Kubelet.V == ""
 		})

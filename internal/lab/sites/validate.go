@@ -269,8 +269,8 @@ func noteMissing(s *lang.Site) (out hcl.Diagnostics) {
 	return out
 }
 
-// planMachines plans the site on recorded machines, in memory, and returns what is found. What a recording or a machine
-// does not have, and a run would, is a warning.
+// planMachines plans the site on recorded machines, in memory, and returns the findings. An answer that is missing
+// here, and that a run would have, is a warning.
 func planMachines(e *machine.Env, g *lab.Given, machines []string) hcl.Diagnostics {
 	var all evaluate.MachineFindings
 	plan := func(ctx context.Context, machine string) (out hcl.Diagnostics) {
@@ -301,8 +301,8 @@ func planMachines(e *machine.Env, g *lab.Given, machines []string) hcl.Diagnosti
 	return all.List("On", "", 0)
 }
 
-// excuse makes a warning of an error about what a run has and validate does not, and a note of one about an older
-// recording.
+// excuse turns an error about an answer that only a run has into a warning, and one about an older recording into a
+// note.
 func excuse(d *hcl.Diagnostic, lacksObjects bool) *hcl.Diagnostic {
 	code := origin.CodeOf(d)
 	at := *cmp.Or(d.Subject, &hcl.Range{})

@@ -25,7 +25,7 @@ func (f *Suite) check(a Assert, scope eval.Outside) *Failure {
 	if diags.HasErrors() {
 		failed.Summary = "The condition cannot be evaluated"
 		failed.Errors = diags
-		isLong := func(v Value) bool { return strings.Contains(v.Text, "\n") } // the error names what there is
+		isLong := func(v Value) bool { return strings.Contains(v.Text, "\n") } // the error has the value
 		failed.Values = slices.DeleteFunc(f.describeReferences(a.Condition, scope.Recorded()), isLong)
 		return failed
 	}

@@ -1,5 +1,5 @@
-// Package userfile reads and writes the files that a user names on the command line. It bounds what it reads, waits for
-// no pipe or device, and replaces nothing but a regular file.
+// Package userfile reads and writes the files that a user names on the command line. It limits the size of input, waits
+// for no pipe or device, and replaces nothing but a regular file.
 package userfile
 
 import (
@@ -63,7 +63,7 @@ func (b boundedFile) Read(to []byte) (int, error) {
 	return copy(to, text), err
 }
 
-// Kind returns what a file is, with its article; "" if that is not known. It is for messages.
+// Kind returns the kind of a file for messages, as "a folder"; "" if it is unknown.
 func Kind(path string) string {
 	f, err := Open(path)
 	if err != nil {

@@ -63,7 +63,8 @@ func Kinds() []Kind {
 	}
 }
 
-// encode returns the encodings of a secret that are searched for, by name. Base64 has three, by what is before it.
+// encode returns the encodings of a secret that are searched for, by name. Base64 has three, by the length of the text
+// before it.
 func encode(secret string) map[string]string {
 	quoted, _ := json.Marshal(secret)
 	out := map[string]string{
@@ -106,8 +107,8 @@ func NewFinder(secrets ...string) *Finder {
 	return f
 }
 
-// Find returns the encoding in which a text has a secret, with what is around it; "" for none. It looks into archives
-// and what is compressed in it, too.
+// Find returns the encoding in which a text has a secret, with the text around it; "" for none. It searches archives
+// and compressed parts, too.
 func (f *Finder) Find(text []byte) string {
 	for _, form := range f.forms {
 		at := bytes.Index(text, []byte(form[1]))
@@ -130,14 +131,14 @@ func (f *Finder) Find(text []byte) string {
 		if err != nil {
 			continue
 		}
-		inner, _ := io.ReadAll(z) // what is readable of it
+		inner, _ := io.ReadAll(z) // a damaged archive is searched as far as it is readable
 		if found := f.findIn(inner); found != "" {
 			return "gzip, " + found
 		}
 	}
 }
 
-// findIn looks into each file of an archive, so that none is cut in two, or into what is not an archive.
+// findIn searches each file of an archive, so that none is cut in two; any other text it searches whole.
 func (f *Finder) findIn(text []byte) string {
 	archive := tar.NewReader(bytes.NewReader(text))
 	for {

@@ -30,7 +30,7 @@ func New(t testing.TB) Sample {
 func IsFull() bool { return os.Getenv("PRELET_SWEEP") == "full" }
 
 // OneIn takes one of n cases that are counted from 0: it returns the first, and the step from one to the next. The
-// first depends on the seed and on the name of what is counted: a test with several names takes different cases.
+// first depends on the seed and on the name of the series: a test with several series takes different cases of each.
 func (s Sample) OneIn(n int, name ...any) (first, step int) {
 	if IsFull() {
 		return 0, 1

@@ -3,8 +3,8 @@
 // A file is a txtar archive in which each section is a script and the section's name is that of the test. A line is
 // split at blanks; text in single quotes is one word, in which two quotes mean one. Text after a # that begins a word
 // is a comment. Lines "matrix NAME VALUE..." at the begin run the script once for each value; $NAME in the other lines
-// and in the script's name is the value. A line that begins with [NAME:VALUE] is left out for other values, one that
-// begins with [!NAME:VALUE] for this one.
+// and in the script's name is the value. A line that begins with [NAME:VALUE] is left out for other values, and a line
+// with [!NAME:VALUE] for this one.
 //
 // It is for tests of one package that need many small scripts, played often and with faults in between, such as a
 // process that dies at any moment. The commands are Go functions of that package. For scripts of whole programs see

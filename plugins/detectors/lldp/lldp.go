@@ -1,6 +1,6 @@
 // Package lldp is the detector of LLDP neighbours: the switch and the port at the other end of each interface, from
 // which a site makes labels of racks and rails. It captures no packets: systemd-networkd receives them, and this
-// detector reads what it keeps. Anybody on the wire can send LLDP frames, so this code trusts none of their content.
+// detector reads its files. Anybody on the wire can send LLDP frames, so this code trusts none of their content.
 package lldp
 
 import (
@@ -180,7 +180,7 @@ func read(ctx context.Context, root sdk.Root) (heard, string, error) {
 
 var errOldNetworkd = errors.New("this systemd-networkd does not answer GetLLDPNeighbors")
 
-// explain returns why there are no neighbours, and what to do.
+// explain returns why no neighbour could be read, and the next step.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

@@ -124,7 +124,7 @@ func (f fabrics) report(m *sdk.Machine, unknown string) {
 	m.Recommend(Domain+"/gpu.clique", f.cluster+"."+strconv.Itoa(f.clique), evidence)
 }
 
-// explainNoClique returns why there is no clique.
+// explainNoClique returns why a GPU has no clique.
 func (f fabrics) explainNoClique(noAnswer string) string {
 	switch {
 	case f.state == "":

@@ -58,7 +58,7 @@ func healthFacts() []sdk.Declaration {
 	}
 }
 
-// health is what the driver says of one GPU. Nil and empty fields are unknown.
+// health is the state that the driver reports of one GPU. Nil and empty fields are unknown.
 type health struct {
 	recovery                     string // one of recoveryActions
 	whyNoRecovery                string // empty if the driver is too old

@@ -1,4 +1,4 @@
-// Package devices has what the shipped detectors share.
+// Package devices has the code that the shipped detectors share.
 package devices
 
 import (

@@ -244,7 +244,6 @@ func (here at) hoverText(at hcl.Range, address string, t cty.Type, doc string) a
 	return here.describe(at, text)
 }
 
-// describe returns what is shown about a place.
 func (here at) describe(place hcl.Range, text string) hover {
 	return hover{Contents: markdown(text), Range: here.rangeIn(place)}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/prelet/prelet/editors/prelet-ls/internal/language"
 )
 
-// SessionOptions are what a session of an editor needs.
+// SessionOptions are the parameters of a session with one editor.
 type SessionOptions struct {
 	Version string        // of prelet, which required_version is compared with
 	Delay   time.Duration // between the last change of a text and the validation of its site

@@ -19,8 +19,8 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// generations is removed after all others, and at once: whatever else is left says that prelet has run, and only the
-// generations say what it wrote.
+// generations is removed after all others, and at once: any other leftover shows that prelet has run, and only the
+// generations list the files that it wrote.
 const generations = "/var/lib/prelet/generations"
 
 // Cache is the only file of prelet's folder that an image may have.

@@ -1,7 +1,7 @@
 // Package importer turns the input of other programs into a site: a JoinConfiguration of kubeadm with its patches, and
-// the init-config of init-k8s-node.py, the script that sites used before prelet. Values become literals; what the
-// script detected on the node (address, GPU, network card, port) becomes expressions over facts and files. Tokens are
-// never in a result, and no message repeats a value that may contain one. It must not read or write files.
+// the init-config of init-k8s-node.py, the script that sites used before prelet. Values become literals; properties
+// that the script detected on the node (address, GPU, network card, port) become expressions over facts and files.
+// Tokens are never in a result, and no message repeats a value that may contain one. It must not read or write files.
 package importer
 
 import (

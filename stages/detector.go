@@ -69,7 +69,7 @@ func typeOf(t contract.Type) cty.Type {
 	return cty.Map(typeOf(*t.Element))
 }
 
-// PCI returns a device as the contract has it.
+// PCI converts a device to the contract's form. Unknown fields are empty.
 func PCI(d tape.PCIDevice) contract.PCIDevice {
 	p := contract.PCIDevice{Address: d.Address, Class: d.Class, NUMA: d.NUMA}
 	p.Vendor, p.Device, _ = strings.Cut(d.Device, ":")

@@ -80,7 +80,7 @@ func (m MergedConfig) dropEmptyList() {
 	}
 }
 
-// Effective returns the KubeletConfiguration with flags over it.
+// Effective returns the KubeletConfiguration, decoded, in which flags override the fields that they set.
 func (m MergedConfig) Effective(flags []desired.Flag) map[string]any {
 	s := rules.Subject{Config: m.Config, Version: m.version}
 	if !m.isPreset {

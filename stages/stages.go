@@ -39,7 +39,7 @@ type Stage interface {
 	Outputs(d Declared) cty.Type
 }
 
-// Spec is a stage type's declaration.
+// Spec declares a stage type: its block, and when and how its stages run.
 type Spec struct {
 	schema.Block
 	Phase       schema.Phase  // Gather, Decide or Render

@@ -34,7 +34,6 @@ func main() {
 	}
 }
 
-// storm has the settings of a test.
 type storm struct {
 	Site  string `json:"site"`
 	Boots []node `json:"boots"`

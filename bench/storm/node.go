@@ -89,7 +89,6 @@ func write(file, text string) error {
 	return os.WriteFile(file, []byte(text), 0o600)
 }
 
-// outcome is one boot.
 type outcome struct {
 	began, ended time.Time
 	failure      string

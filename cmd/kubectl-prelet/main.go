@@ -34,7 +34,6 @@ func main() {
 // version is set by the linker.
 var version = "unknown"
 
-// listFlags are the flags of a list of nodes.
 type listFlags struct {
 	output   string // "", wide, json or yaml
 	selector string
@@ -56,7 +55,6 @@ const examples = `  kubectl prelet                        # all nodes
   kubectl prelet -l wave=1 --degraded   # what a wave has broken
   kubectl prelet n1                     # the report of node n1`
 
-// newCommand returns the command line.
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	var o listFlags
 	root := &cobra.Command{
@@ -142,7 +140,6 @@ func (o *listFlags) checkOutput() error {
 	return fmt.Errorf("invalid -o %q: the formats are json, yaml and wide", o.output)
 }
 
-// isDocument reports whether a document is printed.
 func (o *listFlags) isDocument() bool { return o.output == "json" || o.output == "yaml" }
 
 // list prints the nodes, and a summary to stderr.
@@ -189,7 +186,6 @@ func (o *listFlags) describeNone() string {
 	return fmt.Sprintf("No node has the labels %q: kubectl get nodes --show-labels lists them.", o.selector)
 }
 
-// show prints the report of one node.
 func (o *listFlags) show(ctx context.Context, stdout io.Writer, name string) error {
 	c, err := o.connect()
 	if err != nil {

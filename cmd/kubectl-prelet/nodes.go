@@ -34,12 +34,10 @@ type node struct {
 	Time    *time.Time          `json:"report_changed,omitempty"`
 }
 
-// isDegraded reports whether the node reports that it is degraded.
 func (n node) isDegraded() bool {
 	return n.Report != nil && len(n.Report.Degraded) > 0
 }
 
-// newNode returns the shown fields of a Node.
 func newNode(from *corev1.Node) node {
 	n := node{Name: from.Name, Status: "Unknown", Kubelet: from.Status.NodeInfo.KubeletVersion}
 
@@ -178,7 +176,6 @@ func (c *client) list(ctx context.Context, selector string) ([]node, error) {
 	return nodes, nil
 }
 
-// get returns one node.
 func (c *client) get(ctx context.Context, name string) (node, error) {
 	if why := content.IsPathSegmentName(name); len(why) > 0 || name == "" {
 		return node{}, fmt.Errorf("invalid node name %q: kubectl get nodes lists the names", name)

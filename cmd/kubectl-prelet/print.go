@@ -100,7 +100,6 @@ func keepDegraded(nodes []node) []node {
 	})
 }
 
-// codes returns the codes of the reasons, each once.
 func (n node) codes() (out []string) {
 	for _, d := range n.Report.Degraded {
 		if !slices.Contains(out, d.Code) {
@@ -220,7 +219,6 @@ func summarize(nodes []node) string {
 	return strings.Join(parts, ", ")
 }
 
-// printNode prints the report of one node.
 func printNode(w io.Writer, n node) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {

@@ -46,7 +46,6 @@ func (a *cli) nameRoot(text string) string {
 	return out.String() + text[rest:]
 }
 
-// nameRoots returns diagnostics with nameRoot.
 func (a *cli) nameRoots(ds hcl.Diagnostics) hcl.Diagnostics {
 	if a.below == "" {
 		return ds
@@ -61,7 +60,6 @@ func (a *cli) nameRoots(ds hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// nameRootOf returns results of checks with nameRoot.
 func (a *cli) nameRootOf(found []check.Finding) []check.Finding {
 	out := slices.Clone(found)
 	for i := range out {

@@ -107,7 +107,6 @@ func addKubeletFlag(c *cobra.Command, programs *[]string) {
 		"the kubelet's `PROGRAM` in place of the installed one: it is asked whether it accepts the plan")
 }
 
-// strictUsage is the help of --strict.
 const strictUsage = "warnings are errors, for plan also notes: exit 10"
 
 // addRootFlag adds --root, for commands about a node whose files are not below /.

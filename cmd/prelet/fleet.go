@@ -19,11 +19,9 @@ import (
 const folderExit = "Exit status: the lowest of those that failed,\n" +
 	"so that a mistake in the site (10) is reported before a failure of one machine."
 
-// againstUsage describes --against.
 const againstUsage = "compare with another `SITE`: a file, a folder, layers with commas between them, " +
 	"or a revision of git for the paths of --config"
 
-// fleetOutput are the flags for the report of a fleet.
 type fleetOutput struct {
 	names   bool
 	summary bool
@@ -205,7 +203,6 @@ func (a *cli) printUnusable(source string, err error) {
 	fmt.Fprintln(a.stderr, "prelet:", a.redact(text))
 }
 
-// toOptions returns the options of a plan.
 func (f *planFlags) toOptions() fleets.PlanOptions {
 	return fleets.PlanOptions{
 		Request: f.Request,

@@ -11,7 +11,6 @@ import (
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
-// graphFormats are the values of `graph -o`.
 var graphFormats = map[string]func(io.Writer, eval.Graph) error{
 	"text":    printer.GraphText,
 	"dot":     printer.GraphDOT,

@@ -33,7 +33,6 @@ An asterisk marks the generation in place. Below the list is what is pinned or h
 	return c
 }
 
-// historyShow shows one generation.
 func (a *cli) historyShow() *cobra.Command {
 	var w where
 	c := &cobra.Command{

@@ -144,7 +144,6 @@ func addCommandLists(c *cobra.Command) {
 	}
 }
 
-// exitStatuses returns the exit statuses as a list.
 func exitStatuses() string {
 	var list strings.Builder
 	for _, s := range fault.ExitStatuses() {

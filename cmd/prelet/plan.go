@@ -12,7 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/lab/printer"
 )
 
-// planFlags are the flags of plan.
 type planFlags struct {
 	where
 	fleetOutput

@@ -82,7 +82,6 @@ type testsShown struct {
 	all     []testfile.MachineResult
 }
 
-// show prints one result.
 func (a *testsShown) show(sources *lang.Site, r testfile.MachineResult) error {
 	a.all = append(a.all, r)
 	if a.output.isJSON() || a.isQuiet && r.Passed() {

@@ -12,7 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/lab/printer"
 )
 
-// upgradeFlags are the flags of upgrade.
 type upgradeFlags struct {
 	where
 	to     string
@@ -91,7 +90,6 @@ func (a *cli) showUpgrade(u *fleet.Upgrade, f *upgradeFlags) error {
 	return printResult(a, f.output.isJSON(), u, write)
 }
 
-// endUpgrade returns how the command ends.
 func endUpgrade(u *fleet.Upgrade) error {
 	switch code := u.Code(); {
 	case u.Breaks():

@@ -76,7 +76,6 @@ func printResult[T any](
 	return printText(a, result, write)
 }
 
-// printText prints a value as text.
 func printText[T any](a *cli, value T, write func(io.Writer, T, printer.Style) error) error {
 	return a.print(func(w io.Writer) error {
 		return write(w, value, printer.StyleOf(a.stdout, a.getenv))

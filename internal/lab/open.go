@@ -93,7 +93,7 @@ func (n *Node) Close() {
 	}
 }
 
-// Plan evaluates the site.
+// Plan is that of machine.Node, with a note of each assumption.
 func (n *Node) Plan(ctx context.Context, event func(evaluate.StageReport)) *evaluate.Plan {
 	p := n.Node.Plan(ctx, event)
 	n.describeRehearsal(p)

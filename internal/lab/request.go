@@ -127,7 +127,6 @@ func (r *Request) Machines() ([]string, error) {
 	return found, nil
 }
 
-// explainRepository returns the errors of the file of a repository.
 func explainRepository(f repository.File, diags hcl.Diagnostics) error {
 	return &Explained{
 		Err:      origin.Code(diags).Errorf("%s has errors", f.Path),
@@ -136,7 +135,7 @@ func explainRepository(f repository.File, diags hcl.Diagnostics) error {
 	}
 }
 
-// On returns the same for one of several machines.
+// On returns the request for one of several machines.
 func (r Request) On(machine string) Request {
 	if repository.IsRecording(machine) {
 		r.From = machine

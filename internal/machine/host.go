@@ -73,7 +73,7 @@ type Probe interface {
 	Event(ctx context.Context, e kubelet.Event) error
 }
 
-// Manager is systemd.
+// Manager is systemd as far as commands use it.
 type Manager interface {
 	activation.Units
 	Start(ctx context.Context, unit string, wait time.Duration) (string, error)
@@ -171,7 +171,7 @@ func isPreletUnit(unit string) bool {
 // StateFolder is prelet's own folder on a node.
 const StateFolder = "/var/lib/prelet"
 
-// StateDir returns prelet's own folder.
+// StateDir returns the path of prelet's own folder, below Root.
 func (h *Host) StateDir() string { return filepath.Join("/", h.Root, StateFolder) }
 
 // Gate returns the gate, which keeps the kubelet from starting.

@@ -82,7 +82,7 @@ func (e *Env) NewNode(w Where, l *LoadedSite, store *generation.Store) *Node {
 	}
 }
 
-// IsHere reports whether the node is this machine.
+// IsHere reports whether the node is this running machine, not one below a root or recorded hardware.
 func (n *Node) IsHere() bool { return n.Root == "" && n.Hardware == "" || n.env.On != nil }
 
 // KeepDigests stores the digests of the detectors that ran.
@@ -115,7 +115,7 @@ func (n *Node) Joined() bool {
 // Other nodes wait as long as the site allows.
 const lastGoodTimeout = 15 * time.Second
 
-// Plan evaluates the site.
+// Plan evaluates the site over the node's answers, and hides secrets in all output. event may be nil.
 func (n *Node) Plan(ctx context.Context, event func(evaluate.StageReport)) *evaluate.Plan {
 	o := n.Options
 	o.Source = n.env.Hiding(n.Source)

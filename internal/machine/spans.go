@@ -83,7 +83,6 @@ func (e *Env) ShowSteps(m *activation.StateMachine) {
 	}
 }
 
-// spanKind returns the kind of the span of a question.
 func spanKind(kind tape.Kind) string {
 	switch kind {
 	case tape.KindTrust, tape.KindObject, tape.KindNode:

@@ -26,7 +26,7 @@ type Where struct {
 	Files         lang.Files // where Config is read, without a signature; nil: on this machine
 }
 
-// StateDir returns prelet's own folder.
+// StateDir returns the path of prelet's own folder, below Root.
 func (w *Where) StateDir() string { return filepath.Join("/", w.Root, StateFolder) }
 
 // ToMount is the next step in a message about a file in place of a root.

@@ -118,7 +118,6 @@ func (k *kit) start(withCookie bool) (*process, error) {
 	return p, p.start(order)
 }
 
-// policy returns the policy of the sandbox of a process.
 func (k *kit) policy(socket string) sandbox.Policy {
 	p := sandbox.Policy{
 		Socket: socket,

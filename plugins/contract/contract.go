@@ -122,7 +122,7 @@ type PCIDevice struct {
 	NUMA            *int   `json:"numa,omitempty"`
 }
 
-// Request is the input of a detection.
+// Request is sent to a detector for each detection.
 type Request struct {
 	Config  map[string]any `json:"config,omitempty"` // complete, with defaults
 	Devices []PCIDevice    `json:"devices,omitempty"`

@@ -34,7 +34,7 @@ type Policy struct {
 	Without Lines
 }
 
-// Lines are the parts of the sandbox.
+// Lines selects parts of the sandbox.
 type Lines struct {
 	Limits, Landlock, Scopes, Seccomp, Connect bool
 

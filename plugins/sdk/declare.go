@@ -62,7 +62,8 @@ func (a Attr[T]) Of(c Config) T {
 	return v
 }
 
-// Lookup returns the value, and whether there is one.
+// Lookup returns the value of the argument in a configuration; false if it is not set and has no default. A value of
+// another type ends the call of the detector with a problem of the configuration.
 func (a Attr[T]) Lookup(c Config) (T, bool) {
 	v := c[a.Name]
 	out, err := convert[T](v)

@@ -286,7 +286,6 @@ func (d *decision) setSum(name, boundName string, b bound) {
 	d.own[name] = own
 }
 
-// chooseCPUs chooses reservedSystemCPUs.
 func (d *decision) chooseCPUs() hcl.Diagnostics {
 	if !d.req.topology {
 		return nil

@@ -400,7 +400,6 @@ func (f flagsRead) edit() (env kubelet.EnvFile, flags kubelet.Flags, ok bool) {
 	return *f.EnvFile, *f.flags, true
 }
 
-// makeConfigTaints returns registerWithTaints of the base's configuration.
 func (r *baseReader) makeConfigTaints(config map[string]any, at hcl.Range) []desired.Taint {
 	list, err := kubelet.ConfigTaints(config)
 	if err != nil {

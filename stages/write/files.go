@@ -309,7 +309,7 @@ func (r *renderer) checkSystemPaths() {
 	}
 }
 
-// checkSystemPath is checkSystemPaths for one block.
+// checkSystemPath checks the path of one block.
 func (r *renderer) checkSystemPath(b schema.Body, p, force schema.Value[string]) {
 	if !p.Set() || r.isSkipped(b) || !areKnown(p.Cty, force.Cty) {
 		return

@@ -38,7 +38,6 @@ type refusal struct {
 	places []string
 }
 
-// tables returns the tables of the page.
 var tables = sync.OnceValue(func() map[string][]refusal {
 	out := map[string][]refusal{}
 	heading := ""

@@ -325,7 +325,6 @@ func checkOwner(s string) error {
 	return nil
 }
 
-// checkPatch checks a patch that is known.
 func checkPatch(patch cty.Value) error {
 	if t := patch.Type(); !t.IsObjectType() && !t.IsMapType() {
 		return errors.New("an object with fields of KubeletConfiguration is needed")

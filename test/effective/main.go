@@ -41,7 +41,6 @@ func main() {
 	}
 }
 
-// compare returns the differences.
 func compare(version, log string) (lines []string, err error) {
 	text, err := os.ReadFile(log)
 	if err != nil {

@@ -22,7 +22,7 @@ func Version(gomod string) (string, error) {
 	return string(m[1]), nil
 }
 
-// ConfigMap is the data of one.
+// ConfigMap returns the data of a ConfigMap, or the API server's error.
 func (c *Cluster) ConfigMap(
 	ctx context.Context,
 	namespace, name string,

@@ -35,7 +35,6 @@ type rule struct {
 	source string // "FILE, FUNCTION; FOLDER"
 }
 
-// readRules reads the rules of a file.
 func readRules(name string) (rules []rule, err error) {
 	text, err := os.ReadFile(name)
 	for paragraph := range strings.SplitSeq(strings.ReplaceAll(string(text), "\n       ", " "), "\n\n") {
@@ -250,7 +249,6 @@ func (d *differ) declarations(s *source) (map[string]string, error) {
 // otherFiles matches files that are not of a kubelet on Linux, and generated ones.
 var otherFiles = regexp.MustCompile(`(_test|_windows|_others|_unsupported|/zz_generated.*)\.go$`)
 
-// addDeclarations adds those of a file.
 func addDeclarations(found map[string]string, root, file string) error {
 	if otherFiles.MatchString(file) {
 		return nil

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// oneFlag is one flag of a release.
 type oneFlag struct {
 	takes              string // the type of its value: bool, int, duration, ip, …; "" for any text
 	hidden, deprecated bool

@@ -120,7 +120,6 @@ func (p *pkg) readGates() error {
 	return errs
 }
 
-// gateNeeds returns the names in a list of gates.
 func (p *pkg) gateNeeds(list ast.Expr) (string, error) {
 	var names []string
 	for _, e := range list.(*ast.CompositeLit).Elts {

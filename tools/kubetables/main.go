@@ -75,7 +75,6 @@ func run(name, release string) error {
 	return os.WriteFile(name, []byte(t.String()), 0o644)
 }
 
-// readRelease downloads a release and reads it.
 func readRelease(version, folder string) (*source, error) {
 	src := newSource(version, filepath.Join(folder, version))
 	if err := src.link(); err != nil {

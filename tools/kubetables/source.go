@@ -44,7 +44,6 @@ var staging = []string{
 // requiredPattern finds the modules whose version is in Kubernetes' go.mod. It requires cadvisor's library since 1.37.
 var requiredPattern = regexp.MustCompile(`\t(` + klog + `|github\.com/google/cadvisor/lib) (v\S+)`)
 
-// source is the source of one release.
 type source struct {
 	version  string // 1.36.3
 	gopath   string // the folder with its modules

@@ -231,7 +231,6 @@ func row(results []matrix.SuiteResult, columns []string) string {
 	return text + "\n"
 }
 
-// replace returns the page with this table.
 func replace(text, table string) (string, error) {
 	before, rest, isBegun := strings.Cut(text, begin)
 	_, after, isEnded := strings.Cut(rest, end)

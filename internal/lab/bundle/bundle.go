@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// RecordingName is the recording in a bundle.
+// RecordingName is the file name of the recording in a bundle.
 const RecordingName = "recording.prelet"
 
 // The name of a bundle ends in suffix, and its files are in folder.

@@ -61,7 +61,7 @@ func readFile(path, name string, limit int64) ([]byte, error) {
 // errNotBundled is the error of a file that a bundle does not have.
 var errNotBundled = errors.New("the bundle does not contain it; missing.txt in it has the reason")
 
-// ReadStatus returns the status in a bundle.
+// ReadStatus returns the status in the bundle at a path. It fails without a status that this version can read.
 func ReadStatus(path string) (*report.Status, error) {
 	text, err := readFile(path, report.StatusFile, report.StatusLimit)
 	if err != nil {

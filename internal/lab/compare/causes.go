@@ -145,7 +145,6 @@ func (c chain) addCauses(names *[]string, other chain, recording *tape.Recording
 	}
 }
 
-// addCredentials adds the credentials of a chain.
 func (c chain) addCredentials(names *[]string) {
 	for _, s := range c.links {
 		if s.Answer == nil {

@@ -177,7 +177,6 @@ func PlanState(p *evaluate.Plan, more Items) NodeState {
 	return out
 }
 
-// newFile returns a file of a plan.
 func newFile(p *evaluate.Plan, f desired.File, meta string) *FileView {
 	return &FileView{
 		Meta:    meta,
@@ -244,7 +243,7 @@ func DiskStates(p *evaluate.Plan) (before, after NodeState) {
 	return before, after
 }
 
-// DescribeMeta returns a mode and an owner in words.
+// DescribeMeta returns a mode and an owner, such as "0644 root:root". An empty owner is root.
 func DescribeMeta(mode uint32, owner string) string {
 	return fmt.Sprintf("%04o %s", mode, cmp.Or(owner, "root:root"))
 }

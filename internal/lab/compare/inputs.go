@@ -127,7 +127,6 @@ func headerInput(name, kind, before, after string) []InputChange {
 	}}
 }
 
-// answer is an answer with its question.
 type answer struct {
 	tape.Question
 	tape.Answer

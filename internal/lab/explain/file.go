@@ -37,7 +37,6 @@ var purposes = map[string]string{
 	"identity":             "an identity that this node cannot have",
 }
 
-// explainFile explains a file by its path.
 func (w *walker) explainFile(name string) (Explanation, bool) {
 	for _, c := range w.plan.Changes {
 		if c.File.Path == name {

@@ -207,7 +207,6 @@ func (w *walker) resolveAlias(r reference) reference {
 	return r
 }
 
-// addLocal adds the link of a local.
 func (w *walker) addLocal(s Link, p path, depth int) {
 	l := w.plan.Site.Locals[p[0]]
 	if l == nil {

@@ -100,7 +100,7 @@ type Member struct {
 	Reason string     `json:"reason,omitempty"` // of a failure, in one line
 }
 
-// NewReport returns an empty report.
+// NewReport returns a report without machines. Its lists are empty in JSON, not null.
 func NewReport(version string) *FleetEffect {
 	return &FleetEffect{
 		FormatVersion: FormatVersion,
@@ -110,7 +110,7 @@ func NewReport(version string) *FleetEffect {
 	}
 }
 
-// Add adds a machine.
+// Add adds a machine to the group with the same effect, or to a new one.
 func (r *FleetEffect) Add(e Effect) {
 	g := e.Group
 	g.ID = e.signature()

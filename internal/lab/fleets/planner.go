@@ -195,7 +195,6 @@ func (p *fleetPlanner) planOne(ctx context.Context, source string) (planned plan
 	return planned, effects
 }
 
-// machinePlans are the plans of a machine.
 type machinePlans struct {
 	planned   *evaluate.Plan
 	old       []*evaluate.Plan // of each older site; nil in place of the only one: there is none

@@ -19,7 +19,6 @@ import (
 const whyWritten = "prelet wrote it for the machine that made the image, and the next one would take it for a file " +
 	"of the image"
 
-// storeOptions returns the location of the generations of the image.
 func (i *OpenedImage) storeOptions() generation.StoreConfig {
 	return generation.StoreConfig{Root: i.where.Root, Dir: i.where.StateDir()}
 }

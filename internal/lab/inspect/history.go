@@ -75,7 +75,7 @@ type Pin struct {
 	Why        string `json:"why"`
 }
 
-// HistoryEntry is one generation.
+// HistoryEntry is one generation in the documents of `history`.
 type HistoryEntry struct {
 	Generation int        `json:"generation"`
 	Time       time.Time  `json:"time,omitzero"`

@@ -71,7 +71,6 @@ func (s *Set) Assumed() (lines []string) {
 	return lines
 }
 
-// maker makes one Node.
 type maker struct {
 	plan    *evaluate.Plan
 	assumed []string

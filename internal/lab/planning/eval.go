@@ -87,7 +87,7 @@ func (s *Session) Eval(
 	return eachMachine(ctx, s.Env, s.Request, begin, do)
 }
 
-// Close closes the node.
+// Close releases the node and its answers. The session can be used again.
 func (s *Session) Close() {
 	if s.node != nil {
 		s.node.Close()

@@ -36,7 +36,6 @@ func Sorted(ds hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// paintOf returns the colour of a severity.
 func (s Style) paintOf(severity string) func(string) string {
 	switch severity {
 	case "error":

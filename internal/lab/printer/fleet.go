@@ -134,7 +134,6 @@ func nameTaint(c compare.NodeChange) compare.NodeChange {
 	return c
 }
 
-// listErrors returns the codes of a group's errors.
 func listErrors(g fleet.Group) (codes []string) {
 	for _, m := range g.Messages {
 		if m.Severity == "error" {
@@ -191,7 +190,6 @@ func describeMore(changes []compare.NodeChange, limit int) string {
 	return fmt.Sprintf("… and %s (-o json has all)", Count(len(changes)-limit, "change"))
 }
 
-// signs are the signs of actions.
 var signs = map[string]string{
 	"create":  "+",
 	"delete":  "-",

@@ -60,7 +60,6 @@ func (s Style) writePage(
 	})
 }
 
-// pageFuncs returns the functions of all pages.
 func (s Style) pageFuncs() template.FuncMap {
 	return template.FuncMap{
 		"count":    Count,

@@ -18,7 +18,6 @@ type htmlTimes struct {
 	Blame []report.Span // everything, the longest first
 }
 
-// htmlTime is a row of the timeline.
 type htmlTime struct {
 	report.Span
 	Class string // chain, part
@@ -27,7 +26,6 @@ type htmlTime struct {
 // minBar is the least width of a bar in percent: a shorter one would not be visible.
 const minBar = 0.4
 
-// bootTimes returns the timeline of a run.
 func bootTimes(st report.Status) *htmlTimes {
 	first, last := st.Extent()
 	out := &htmlTimes{

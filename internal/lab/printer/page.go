@@ -11,7 +11,6 @@ type page struct {
 	Style
 }
 
-// flush writes the page.
 func (b *page) flush(w io.Writer) error {
 	_, err := io.WriteString(w, b.String())
 

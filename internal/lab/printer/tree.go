@@ -32,7 +32,6 @@ func hasSibling(following []int, depth int) bool {
 	return false
 }
 
-// joinParts joins the parts that are not empty.
 func joinParts(separator string, parts ...string) string {
 	var out []string
 	for _, p := range parts {

@@ -88,7 +88,7 @@ func IsRecording(machine string) bool {
 	})
 }
 
-// IsOf reports whether the file is in this folder.
+// IsOf reports whether there is a file, and it is in this folder.
 func (f File) IsOf(folder string) bool {
 	return f.Path != "" && filepath.Clean(folder) == filepath.Dir(f.Path)
 }
@@ -179,7 +179,6 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	return out, d.Diags
 }
 
-// isText reports whether a literal is a text.
 func isText(literal hcl.Expression) bool {
 	v, _ := literal.Value(nil)
 	return v.Type() == cty.String

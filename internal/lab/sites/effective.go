@@ -30,13 +30,12 @@ type Effective struct {
 	Diagnostics hcl.Diagnostics `json:"-"`
 }
 
-// Layer is one place of a site.
+// Layer is a folder or file of a site, with the state of each of its files. Later layers win.
 type Layer struct {
 	Path  string       `json:"path"`
 	Files []LayerEntry `json:"files"`
 }
 
-// LayerEntry is a file of a layer.
 type LayerEntry struct {
 	Path  string          `json:"path"`
 	State lang.LayerState `json:"state"`

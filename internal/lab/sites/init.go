@@ -140,9 +140,6 @@ func checkServers(servers []string) error {
 	return nil
 }
 
-// firstSite is the text of a first site.
-//
-//go:embed sample/first.hcl.tmpl
 var firstSite string
 
 // writeFirstSite returns the text of the site for a cluster.

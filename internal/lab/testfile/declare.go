@@ -161,7 +161,6 @@ func checkSnapshot(name string) error {
 	return nil
 }
 
-// states are the states of a detector.
 var states = []string{"ok", "failed", "absent", "skipped"}
 
 func checkCodes(codes []string) error {
@@ -188,7 +187,6 @@ func suggestCode(code string, known []string) string {
 	return "No error has this code; messages show theirs in brackets."
 }
 
-// listCodes returns the codes of errors.
 func listCodes() []string {
 	var out []string
 	for _, c := range fault.Codes() {

@@ -47,7 +47,8 @@ type holding struct {
 // rest returns how long it may keep the kubelet yet.
 func (h holding) rest() time.Duration { return h.Limit - h.Earlier - (h.Last - h.Began) }
 
-// at returns it at a time of a boot.
+// at returns the holding at a time of a boot. An earlier boot counts with the time that it was held, at least a tenth
+// of the limit.
 func (h holding) at(boot string, now time.Duration) holding {
 	spent := h.Last - h.Began
 	if h.Boot != "" && h.Boot != boot {

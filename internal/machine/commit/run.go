@@ -587,7 +587,6 @@ func (r *Run) notify(stage, summary string) {
 	})
 }
 
-// findPlanID returns the ID of a generation's plan.
 func (r *Run) findPlanID(gen int) string {
 	info, ok := r.Store.Info(gen)
 	if !ok {

@@ -116,7 +116,6 @@ func (h *Host) usedLocks() []string {
 	return h.siteLocks()
 }
 
-// checkLock checks a lock of a file.
 func checkLock(path string, l tape.LockEntry) (tape.LockAns, error) {
 	sum, hexErr := hex.DecodeString(l.SHA256)
 	isSum := hexErr == nil && len(sum) == 32 && strings.ToLower(l.SHA256) == l.SHA256

@@ -202,7 +202,6 @@ func (h *Host) completeRequest(j job, s *slot, deadline time.Time) wire.Request 
 	return r
 }
 
-// process is one prelet-detect.
 type process struct {
 	*exec.Cmd
 	stdin  io.WriteCloser

@@ -177,7 +177,6 @@ func (h *Host) try(u user, name string) (*slot, error) {
 	return s, nil
 }
 
-// lockPath returns the file of a user's slot.
 func (h *Host) lockPath(u user) string {
 	return filepath.Join(h.o.RunDir, u.name+".lock")
 }
@@ -226,7 +225,6 @@ type user struct {
 	uid, gid int
 }
 
-// users returns the users for detectors.
 func (h *Host) users() ([]user, error) {
 	passwd, err := os.ReadFile(h.o.Passwd)
 	if err != nil {

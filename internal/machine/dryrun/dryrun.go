@@ -89,7 +89,7 @@ func (a *Asker) Digest() string {
 	return a.digest
 }
 
-// WasAsked reports whether there was a question.
+// WasAsked reports whether a plan has asked for the verdict.
 func (a *Asker) WasAsked() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

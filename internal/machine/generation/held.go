@@ -136,7 +136,7 @@ func (s *Store) Pin(gen int, why string) error {
 	return s.putHeld(h)
 }
 
-// Pinned reports whether a generation is pinned, which, and why.
+// Pinned returns the pinned generation and the reason; ok is false if none is pinned, or the list cannot be read.
 func (s *Store) Pinned() (gen int, why string, ok bool) {
 	h, err := s.readHeld()
 	if err != nil || h.Pin == nil {

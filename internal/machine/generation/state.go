@@ -109,7 +109,7 @@ const (
 	ActionNone    Action = "none"
 )
 
-// Entry is one target of a generation.
+// Entry is one target of a generation, with its states before and after.
 type Entry struct {
 	Path       string    `json:"path"`
 	Action     Action    `json:"action"`
@@ -125,7 +125,7 @@ type Entry struct {
 	Mount string `json:"mount,omitempty"`
 }
 
-// Phase is the phase of a transaction.
+// Phase is the step of a commit that the journal records.
 type Phase string
 
 // The phases of a journal. Without a journal no transaction is in progress.
@@ -135,7 +135,7 @@ const (
 	PhaseRollback Phase = "rollback" // the rollback is committed; targets may be a mixture
 )
 
-// Status is the status of a generation.
+// Status is how far a generation has come, up to its verdict.
 type Status string
 
 // The statuses of a generation.
@@ -147,7 +147,7 @@ const (
 	StatusSuperseded Status = "superseded" // followed by another before it was judged
 )
 
-// Info describes one generation.
+// Info is the summary of a generation: its manifest without contents, and its status.
 type Info struct {
 	Gen      int
 	Parent   int // the generation in place before, 0: none

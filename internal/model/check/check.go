@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Level is the result of one check.
+// Level is the severity of a finding.
 type Level string
 
 // The states.
@@ -24,7 +24,7 @@ const (
 	Skipped Level = "skipped" // only a running machine can be checked for it
 )
 
-// Finding is the result of one check.
+// Finding is one result of a check, which may have several.
 type Finding struct {
 	Check   string     `json:"check"` // the name of the check
 	State   Level      `json:"state"`
@@ -57,7 +57,7 @@ type Row struct {
 // List is a list of checks, in the order of their results.
 type List []Row
 
-// Add adds a check at the end.
+// Add appends a check.
 func (l *List) Add(name string, needs Needs, run func(*Recorder)) {
 	*l = append(*l, Row{name, needs, run})
 }
@@ -120,7 +120,7 @@ func Fit(results []Finding) bool {
 	})
 }
 
-// Recorder gets the results of checks.
+// Recorder collects the findings of the checks of a list.
 type Recorder struct {
 	Check string // the name of the check that runs
 

@@ -63,7 +63,7 @@ type Flag struct {
 	Earlier []string `json:"-"`
 }
 
-// FindFlag returns a flag by its name.
+// FindFlag returns the first flag with a name; ok is false for none.
 func FindFlag(flags []Flag, name string) (f Flag, ok bool) {
 	i := slices.IndexFunc(flags, func(f Flag) bool {
 		return f.Name == name

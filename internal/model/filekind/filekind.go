@@ -50,7 +50,7 @@ func Of(text []byte) string {
 	return ""
 }
 
-// IsRecording reports whether a name is that of a recording.
+// IsRecording reports whether a name ends as a recording's: .prelet or .prelet.gz.
 func IsRecording(name string) bool {
 	return strings.HasSuffix(name, ".prelet") || strings.HasSuffix(name, ".prelet.gz")
 }

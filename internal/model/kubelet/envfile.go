@@ -70,7 +70,6 @@ func findInvalidText(text string) int {
 	return -1
 }
 
-// String returns the file's text.
 func (f *EnvFile) String() string { return f.text }
 
 // Names returns the variables in the order of their first assignment.

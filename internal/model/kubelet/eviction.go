@@ -91,7 +91,7 @@ func ParsePercentage(threshold string) (part float32, isPercent bool, err error)
 	return float32(n) / 100, true, err
 }
 
-// IsThresholdOff reports whether a threshold is disabled.
+// IsThresholdOff reports whether a threshold of eviction disables its signal: "", 0% or 100%.
 func IsThresholdOff(threshold string) bool {
 	return threshold == "" || threshold == "0%" || threshold == "100%"
 }

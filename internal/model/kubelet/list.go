@@ -11,7 +11,7 @@ type ListItem struct {
 	Text string
 }
 
-// LabelItems returns labels as items for MergeList.
+// LabelItems returns labels as key=value items, in no order.
 func LabelItems(labels map[string]string) []ListItem {
 	items := make([]ListItem, 0, len(labels))
 	for key, value := range labels {

@@ -111,7 +111,7 @@ func (c LabelChange) String() string {
 	return c.Key + "=" + c.Value
 }
 
-// NodeChange is a change of a Node.
+// NodeChange is a set of changes to labels, taints or annotations of a Node.
 type NodeChange interface {
 	// Patch returns the change as the API server takes it at a time: the kind of patch in its content type, what
 	// follows the path of the Node, and the document, to be encoded as JSON.

@@ -69,7 +69,7 @@ func (n NodeObject) ChangeTaints(want, planned []Taint) (c TaintChange, ok bool)
 	return c, !c.OnlyNote || !isNoted
 }
 
-// After returns the Node with the change.
+// After returns the Node as it is once the change is applied.
 func (c TaintChange) After() NodeObject {
 	n := c.node
 	isRemoved := func(t Taint) bool { return slices.Contains(c.Remove, t) }

@@ -18,7 +18,6 @@ const MaxRecording = 32 << 20
 // times the size of a machine with 512 network interfaces is below them.
 var RecordingBounds = Bounds{Members: 10_000, Elements: 250_000, Depth: maxDepth, Text: 10 << 20}
 
-// maxDepth is the largest Depth.
 const maxDepth = 64
 
 // Check returns an error if a document has more lists, objects and members than its bounds. It allocates nothing, and

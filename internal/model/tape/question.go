@@ -46,7 +46,6 @@ const (
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
 
-// topics are all topics.
 func topics() []topic {
 	return []topic{
 		File, Credential, Variable, Trust, Object, Hardware, Lock, Detector, Kubelet, Accepts, DryRun, Exists, DropIns,

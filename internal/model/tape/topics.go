@@ -44,7 +44,7 @@ type ValidationReq struct {
 	Rule     int    `json:"rule"`
 }
 
-// ValidationAns reports whether it does.
+// ValidationAns is the result of a rule over the real value.
 type ValidationAns struct {
 	OK bool `json:"ok"`
 }
@@ -248,7 +248,7 @@ type ExistsReq struct {
 	Providers bool `json:"providers,omitempty"`
 }
 
-// ExistsAns reports whether it does.
+// ExistsAns reports whether the file exists.
 type ExistsAns struct {
 	Exists bool   `json:"exists"`
 	Target string `json:"target,omitempty"` // the target of links; "" if the path is the file itself
@@ -345,7 +345,7 @@ type OwnerReq struct {
 	Owner string `json:"owner"`
 }
 
-// OwnerAns is empty.
+// OwnerAns has no fields: without a failure the user and the group exist.
 type OwnerAns struct{}
 
 // UnitReq asks for a unit of systemd; with Start, how it starts its process.

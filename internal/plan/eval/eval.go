@@ -55,7 +55,6 @@ type Eval struct {
 	isBounded   bool // see WithOuterLimits
 }
 
-// localValue is the value of a local.
 type localValue struct {
 	v     cty.Value
 	diags hcl.Diagnostics

@@ -15,7 +15,7 @@ type Graph struct {
 	Edges []GraphEdge // by From, in the order of Nodes, then by To
 }
 
-// GraphNode is one declaration.
+// GraphNode is a declaration of the site, or an object that expressions can refer to.
 type GraphNode struct {
 	Name  string // as expressions write it: var.NAME, local.NAME, stage.TYPE.NAME; detector.NAME; cluster, node, prelet
 	Kind  string // variable, local, detector, block, gather, decide or render
@@ -31,7 +31,7 @@ type use struct {
 	defaultOf string // the argument that is not written and refers to it; "" for a written reference
 }
 
-// GraphEdge is a reference.
+// GraphEdge is a reference from one declaration to another, by their names.
 type GraphEdge struct {
 	From, To string
 	Default  string // the argument that is not written and takes its default from To; "" for a written reference

@@ -87,5 +87,4 @@ func findWatchdog(n desired.Node, start *tape.StartAns, at hcl.Range) (timeout t
 	return timeout, at
 }
 
-// foreverWatchdog is WatchdogSec=infinity.
 const foreverWatchdog = 1<<63 - 1

@@ -240,7 +240,7 @@ func FindNameFlags(flags []desired.Flag) (name string, isCloud bool) {
 	return name, false
 }
 
-// Sentence returns the report about the identity.
+// Sentence returns a clause without a period: the identity on the disk, and the action of this run.
 func (p *Previous) Sentence() string {
 	if p.Damaged {
 		return fmt.Sprintf(
@@ -272,7 +272,7 @@ func (p *Previous) WhyRestart() string {
 	return "the identity of " + p.Owner() + " is removed"
 }
 
-// Owner returns whose identity it is.
+// Owner returns the owner of the identity in words: "node NAME", or "another machine" if the name is unknown.
 func (p *Previous) Owner() string {
 	if p.Node == "" {
 		return "another machine"

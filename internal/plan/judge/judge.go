@@ -41,7 +41,6 @@ type Case struct {
 	Advises          bool             // also about settings of the base that do not matter yet
 }
 
-// checker checks one node.
 type checker struct {
 	Case
 	*origin.Collector

@@ -20,7 +20,6 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// addVariable adds a variable to the site.
 func (l *loader) addVariable(d *definition) {
 	v := &Variable{
 		Name:  d.block.Labels[0],

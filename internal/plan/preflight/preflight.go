@@ -16,7 +16,6 @@ import (
 	"github.com/prelet/prelet/internal/plan/hostfiles"
 )
 
-// checker checks a node.
 type checker struct {
 	origin.Collector
 

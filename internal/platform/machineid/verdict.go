@@ -24,7 +24,7 @@ type Marks struct {
 	Site    Mark // without a generation, the name that the site gives this node, compared with that node
 }
 
-// Verdict is whose an identity is.
+// Verdict is the owner of an identity, as far as it is known.
 type Verdict int8
 
 // The verdicts.

@@ -47,7 +47,6 @@ func (r Root) Glob(folder, pattern string, enter func(folder string) error) ([]s
 	return found, nil
 }
 
-// globber is one glob.
 type globber struct {
 	root  Root
 	enter func(folder string) error

@@ -176,7 +176,6 @@ func NextDenied(other string) string {
 // Reason returns the text of an error without its path, which would be the path on this machine and not the node's.
 func Reason(err error) string { return stripPath(err).Error() }
 
-// stripPath returns an error without its path.
 func stripPath(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

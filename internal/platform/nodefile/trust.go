@@ -245,7 +245,7 @@ func FindTrusted(path string) (*Look, error) {
 	return look, err
 }
 
-// CheckTrusted returns the error of FindTrusted.
+// CheckTrusted is FindTrusted for callers that need only its error.
 func CheckTrusted(path string) error {
 	look, err := FindTrusted(path)
 	if err == nil {

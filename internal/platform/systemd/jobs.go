@@ -198,7 +198,6 @@ func (c *Conn) runTransient(
 	return c.runJob(ctx, "start", start, name, wait)
 }
 
-// job is a queued job.
 type job struct {
 	verb, unit string
 	id         uint32

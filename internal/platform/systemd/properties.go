@@ -178,7 +178,6 @@ func readCommand(r *reader) (program string, words []string, isLiteral bool) {
 	return last.Path, last.Words, isLiteral
 }
 
-// hasPre reports whether a unit has an ExecStartPre=.
 func hasPre(r *reader) bool {
 	var commands []command
 	r.store("ExecStartPre", &commands)

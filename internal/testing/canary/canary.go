@@ -95,7 +95,7 @@ func encode(secret string) map[string]string {
 // Finder finds secrets.
 type Finder struct{ forms [][2]string } // the name of an encoding, and the text
 
-// NewFinder returns a finder of these secrets.
+// NewFinder returns a Finder of these secrets in each of their encodings.
 func NewFinder(secrets ...string) *Finder {
 	f := &Finder{}
 	for _, s := range secrets {

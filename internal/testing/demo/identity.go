@@ -52,7 +52,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Sign returns the certificate of a key.
+// Sign completes a template, signs it for a key, and returns the certificate. It panics on an invalid template.
 func (a *Authority) Sign(template *x509.Certificate, key crypto.Signer) *x509.Certificate {
 	template.NotBefore = a.Now.Add(-time.Hour)
 	der := must(x509.CreateCertificate(rand.Reader, template, a.Cert, key.Public(), a.Key))

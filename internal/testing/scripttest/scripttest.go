@@ -116,7 +116,6 @@ func holds(condition string, values []string) bool {
 	return slices.Contains(values, strings.Replace(condition, ":", "=", 1)) != isNot
 }
 
-// split returns the words of a line.
 func split(line string) (words []string, err error) {
 	for {
 		line = strings.TrimLeft(line, " \t")

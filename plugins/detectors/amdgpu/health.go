@@ -29,7 +29,6 @@ type health struct {
 	whyNoErrors, whyNoBadPage string // of the last GPU that does not show it
 }
 
-// add adds a GPU.
 func (h *health) add(r sdk.Root, gpu *sdk.Device) {
 	files := r.Glob(gpu.Path("ras/*_err_count"))
 	isKnown := len(files) > 0

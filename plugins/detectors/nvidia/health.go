@@ -70,7 +70,6 @@ type health struct {
 // recoveryActions are NVML's actions for one GPU, from the smallest on.
 var recoveryActions = []string{"none", "drain-p2p", "gpu-reset", "drain-and-reset", "node-reboot"}
 
-// addAttributes adds it to a device.
 func (h health) addAttributes(x *sdk.Device) {
 	const evidence = "nvml"
 	x.SetAttribute("recovery_action", h.recovery, evidence)

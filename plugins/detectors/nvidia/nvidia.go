@@ -349,7 +349,6 @@ func readGPU(r sdk.Root, x *sdk.Device) {
 	}
 }
 
-// addNVML adds NVML's result.
 func addNVML(x *sdk.Device, g gpu) {
 	const evidence = "nvml"
 	x.SetName(g.name, evidence)

@@ -21,14 +21,12 @@ const Socket = "/run/openvswitch/db.sock"
 // Group can connect to the socket if packaging/ovsdb-server.conf is installed.
 const Group = "prelet-ovs"
 
-// bridge is a bridge.
 type bridge struct {
 	Name         string   `json:"name" doc:"As ovs-vsctl shows it."`
 	DatapathType string   `json:"datapath_type" doc:"netdev for DPDK and other userspace, system for the kernel's."`
 	Ports        []string `json:"ports" doc:"Their names, sorted."`
 }
 
-// iface is an interface.
 type iface struct {
 	Name   string  `json:"name" doc:"As ovs-vsctl shows it."`
 	Type   string  `json:"type" doc:"dpdk, dpdkvhostuserclient, internal, vxlan …; system for a device of the kernel."`

@@ -79,7 +79,7 @@ func All() []Scenario {
 	}
 }
 
-// Named is the scenario of that name.
+// Named returns the scenario with a name.
 func Named(name string) (Scenario, error) {
 	for _, s := range All() {
 		if s.Name == name {

@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// signatures returns the functions of the language.
 func signatures(documented []schema.Function) map[string]hclschema.FunctionSignature {
 	table := eval.New(context.Background(), &lang.Site{}, nil).Functions()
 	out := map[string]hclschema.FunctionSignature{}

@@ -97,7 +97,7 @@ func (l *Language) NewIndex(files map[string]*hcl.File) *Index {
 	return x
 }
 
-// Find returns the first symbol with an address.
+// Find returns the first symbol with an address; ok is false for none.
 func (x *Index) Find(address string) (Symbol, bool) {
 	for _, s := range x.Symbols {
 		if s.Address() == address {
@@ -108,7 +108,6 @@ func (x *Index) Find(address string) (Symbol, bool) {
 	return Symbol{}, false
 }
 
-// Of returns the symbols of a kind.
 func (x *Index) Of(kind Kind) []Symbol {
 	var out []Symbol
 	for _, s := range x.Symbols {

@@ -204,7 +204,6 @@ func (s *Server) show(site string, byFile Validated) {
 	}
 }
 
-// publish shows the diagnostics of a file.
 func (s *Server) publish(file string, found []diagnostic) {
 	p := publishParams{URI: uriOf(file), Diagnostics: found}
 	if d := s.documents[file]; d != nil {

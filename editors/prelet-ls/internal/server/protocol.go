@@ -57,7 +57,6 @@ func (p initializeParams) roots() []string {
 	return out
 }
 
-// settings are the settings of the editor.
 type settings struct {
 	// Config lists the files and folders of the site, relative to each folder of the workspace, as --config does.
 	// Without it, the site of a file is its folder.

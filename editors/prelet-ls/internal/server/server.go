@@ -32,7 +32,6 @@ type SessionOptions struct {
 	Validate func(context.Context, Request) (Validated, error)
 }
 
-// document is an open text.
 type document struct {
 	uri     string
 	version int

@@ -99,7 +99,6 @@ func pathOf(uri string) (string, bool) {
 	return path.Clean(u.Path), true
 }
 
-// uriOf returns the URI of a file.
 func uriOf(file string) string {
 	u := url.URL{Scheme: "file", Path: file}
 

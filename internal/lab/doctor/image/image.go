@@ -59,7 +59,7 @@ func (l Leftover) Next() string {
 	return "prelet seal --yes removes it"
 }
 
-// Kubelet is the kubelet of an image.
+// Kubelet is the kubelet that was found in an image.
 type Kubelet struct {
 	Path    string `json:"path"`    // "" for none
 	Version string `json:"version"` // "" where it is not known

@@ -100,7 +100,6 @@ func Read(ctx context.Context, argument string, paths []string) (*Files, error) 
 	return g, nil
 }
 
-// refuse returns an error about the revision.
 func (g *Files) refuse(format string, args ...any) error {
 	return usage("--against "+g.argument, format, args...)
 }

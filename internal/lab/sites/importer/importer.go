@@ -181,7 +181,6 @@ func (r *reader) finish(from, text string, p data, o Values) Imported {
 	return out
 }
 
-// execute returns the lines of a template.
 func execute(t *template.Template, name string, p data) (lines []string, err error) {
 	var text strings.Builder
 	err = t.ExecuteTemplate(&text, name, p)

@@ -38,7 +38,6 @@ type common struct {
 
 type label struct{ Key, Value string }
 
-// data is the input of a template.
 type data interface{ token() string }
 
 // token returns the name of the credential with the token; "": the site has none.
@@ -150,7 +149,6 @@ func literal(v any) (string, error) {
 	return string(hclwrite.TokensForValue(c).Bytes()), nil
 }
 
-// parseTemplate returns the template of a site.
 func parseTemplate(text string) (*template.Template, error) {
 	return template.New(FileName).Funcs(template.FuncMap{
 		"comment": func(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) }, // in one line

@@ -278,7 +278,6 @@ func copyLimit(to string) int {
 	return 64 << 10
 }
 
-// copyFile copies one file to a name in the copy.
 func (d *detection) copyFile(name, to string) {
 	if d.live || d.copyErr != nil {
 		return

@@ -96,7 +96,6 @@ func (d *detection) assumeNode(memory tape.Memory) tape.NUMANode {
 	}
 }
 
-// readNode reads one NUMA node.
 func (d *detection) readNode(id int) tape.NUMANode {
 	fact, folder := "numa["+strconv.Itoa(id)+"]", nodeFolder(id)
 

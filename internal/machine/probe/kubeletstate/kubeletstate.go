@@ -45,7 +45,6 @@ type Credentials interface {
 	Read(name string) ([]byte, error)
 }
 
-// node returns the node of the kubelet.
 func (p Probe) node() joined.Reader {
 	return joined.Reader{Root: nodefile.Root(p.Root), Now: p.Now}
 }

@@ -255,7 +255,6 @@ func (r nodeResponse) status() (s apiStatus) {
 	return s
 }
 
-// nodePath returns the path of a Node.
 func nodePath(name string) string { return "/api/v1/nodes/" + url.PathEscape(name) }
 
 // send sends a request to a path. A body has a content type.

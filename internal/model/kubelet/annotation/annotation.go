@@ -36,7 +36,7 @@ type Settings struct {
 	Revision string `json:"revision,omitempty"` // of the site; "": without this annotation
 }
 
-// Content is the content of the annotations.
+// Content has the values of the annotations that a run writes.
 type Content struct {
 	Generation int      `json:"generation"`         // in place
 	Plan       string   `json:"plan_hash"`          // of that generation

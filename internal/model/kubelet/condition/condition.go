@@ -39,7 +39,7 @@ const (
 // Healthy is the message of a condition that is True. It has no number and no time, so that it does not change.
 const Healthy = "the kubelet is healthy, and all checks of the site hold"
 
-// All returns conditions of these types with one status.
+// All returns a condition of each type, all with the same status, reason and message.
 func All(types []string, status, reason, message string) (out []Condition) {
 	for _, t := range types {
 		out = append(out, Condition{t, status, reason, message})
@@ -53,7 +53,6 @@ func Replace(cs []Condition, status, reason, message string) []Condition {
 	return All(Types(cs), status, reason, message)
 }
 
-// Types returns the types of conditions.
 func Types(cs []Condition) (out []string) {
 	for _, c := range cs {
 		out = append(out, c.Type)

@@ -150,7 +150,6 @@ func readJSON(line string) string {
 // errorStart matches klog's E and F, Go's panics, and cobra's errors.
 var errorStart = lazy.Regexp(`^([EF][0-9]{4}.|panic: |Error: |fatal error: )`)
 
-// isError reports whether an entry is an error.
 func isError(entry string) bool {
 	return errorStart().MatchString(entry)
 }

@@ -129,7 +129,7 @@ func (v value) sets(field string) bool { return v.valueAt(field) != nil }
 
 func (v value) hasItems(field string) bool { return len(v.listOf(field)) > 0 }
 
-// isOther reports whether a word is not valid.
+// isOther reports whether a word is none of the valid ones.
 func (v value) isOther(word string, valid []string) bool {
 	if slices.Contains(valid, word) {
 		return false

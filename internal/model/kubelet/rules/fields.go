@@ -146,7 +146,6 @@ func (w walker) checkValue(path []string, field string, t known.Type, raw any) {
 	}
 }
 
-// checkField checks a field of an object.
 func (w walker) checkField(path []string, object, name string, raw any) {
 	prefix := object
 	if prefix != "" {

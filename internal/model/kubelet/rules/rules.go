@@ -35,7 +35,7 @@ const (
 	Places     Effect = "places"     // it runs; the scheduler places other pods on the node
 )
 
-// Rule is one row.
+// Rule is one rule of the table.
 type Rule struct {
 	ID       string
 	Summary  string // what violates the rule
@@ -143,7 +143,7 @@ type Accepts struct {
 // Check returns all violations, sorted by place and rule. A kubelet without violations may still fail to start.
 func Check(s Subject) []Violation { return CheckAll(s).Violations }
 
-// Checked has the violations of the rules.
+// Checked is the result of CheckAll.
 type Checked struct {
 	Violations []Violation
 	// Unchecked are violations unless another part of the configuration sets a field that Subject.Config does not.

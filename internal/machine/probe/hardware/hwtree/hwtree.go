@@ -159,7 +159,6 @@ func (s Spec) HugePageKiB() string {
 	return "2048"
 }
 
-// onlineThreads returns the threads of a core that are online.
 func (c CPU) onlineThreads(core int) (threads []int) {
 	for t := range c.Threads {
 		n := core + t*c.Sockets*c.Cores

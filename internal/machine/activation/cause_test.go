@@ -62,7 +62,7 @@ func TestAskedForItsWords(t *testing.T) {
 	} {
 		n := &node{clk: &sim{}, systemd: &fakeSystemd{}, log: c.log, logErr: c.failed}
 		m := &StateMachine{Probe: n, Clock: n.clk, AskBinary: func(context.Context, string) string { return c.words }}
-		w := watcher{m: m, pid: c.pid}
+		w := watcher{m: m, process: process{pid: c.pid}}
 		w.addBad(c.check, "so")
 		got := w.explainFailure(t.Context(), time.Second)
 		if got == nil && c.cause != "" || got != nil && got.Sentence != c.cause {

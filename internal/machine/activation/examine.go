@@ -34,7 +34,7 @@ func (m *StateMachine) examine(
 	spec Spec,
 	since time.Duration,
 ) ([]CheckResult, *Cause) {
-	w := watcher{m: m, location: location{spec: spec, since: since}}
+	w := watcher{m: m, placement: placement{spec: spec, since: since}}
 	begun := m.Clock.Monotonic()
 
 	var last Unit

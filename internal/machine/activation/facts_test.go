@@ -83,8 +83,8 @@ func TestOlderProcessIsNeverGood(t *testing.T) {
 	n.bootWith("one")
 
 	w := watcher{
-		m:        &StateMachine{Probe: n, Clock: n.clk},
-		location: location{spec: n.spec("one").withDefaults(), since: n.systemd.unit.Started + 1},
+		m:         &StateMachine{Probe: n, Clock: n.clk},
+		placement: placement{spec: n.spec("one").withDefaults(), since: n.systemd.unit.Started + 1},
 	}
 	for range 1000 {
 		n.clk.advance(time.Second)

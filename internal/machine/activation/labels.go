@@ -106,13 +106,13 @@ func (w *watcher) checkNodeObject(n kubelet.NodeObject, now time.Duration) (ok b
 	return ok
 }
 
-func (w *watcher) reportDrift(name, format string, args ...any) {
-	w.addQuiet(name, Drift, fmt.Sprintf(format, args...))
+func (f *findings) reportDrift(name, format string, args ...any) {
+	f.addQuiet(name, Drift, fmt.Sprintf(format, args...))
 }
 
 // addQuiet adds a check that is never part of a verdict: the reason of another check stays.
-func (w *watcher) addQuiet(name, state, message string) {
-	w.checks = append(w.checks, CheckResult{name, state, message})
+func (f *findings) addQuiet(name, state, message string) {
+	f.checks = append(f.checks, CheckResult{name, state, message})
 }
 
 // maxListed is the highest number of differences in a message.

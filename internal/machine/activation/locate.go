@@ -15,14 +15,9 @@ import (
 
 // location is where a node is: its phase and the facts that the rows for one trigger need. Other facts are not read.
 type location struct {
-	phase   phase
-	journal *generation.Journal // nil: no commit or rollback is in progress
-	current *generation.Info    // the generation in place; nil: there is none
-	spec    Spec                // of the current generation, or of the generation that is being published
-	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
-	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
+	phase phase
+	placement
 
-	keepsKubelet  bool // the change of files does not concern the kubelet, which is not stopped for it
 	gateOpen      bool
 	gate          int    // the generation that the gate is open on; -1 when its file is not from prelet
 	shutOnPurpose bool   // the gate is shut, and no process of this boot has opened it or was about to
@@ -37,6 +32,17 @@ type location struct {
 	stayReason    string    // why no rollback is possible
 	stayErr       error     // the same as an error, of a rollback by hand
 	rounds        int       // how often others took over while this process watched
+}
+
+// placement is the generation in place, or the one that is being published, as locate reads it.
+type placement struct {
+	journal *generation.Journal // nil: no commit or rollback is in progress
+	current *generation.Info    // the generation in place; nil: there is none
+	spec    Spec                // of the current generation, or of the generation that is being published
+	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
+	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
+
+	keepsKubelet bool // the change of files does not concern the kubelet, which is not stopped for it
 }
 
 // rollback is a rollback from the generation in place.

@@ -95,13 +95,7 @@ func (m *StateMachine) watch(
 	p := h.spec
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
-	w := watcher{
-		m:           m,
-		deadline:    deadline,
-		location:    h,
-		result:      result,
-		fullTimeout: full,
-	}
+	w := watcher{m: m, placement: h.placement, watchLimit: watchLimit{result, deadline, full}}
 	if h.phase == pending && h.journal.BootID == m.BootID &&
 		h.journal.Tries <= 1 { // after a reboot all have read the files
 		w.units = slices.DeleteFunc(m.touchedUnits(&h), func(u UnitSpec) bool {
@@ -222,15 +216,29 @@ func (m *StateMachine) whyClock(p Spec, cause *Cause, jump time.Duration) (why s
 	return "", false
 }
 
+// watcher watches the kubelet on one generation: at each look it adds to what it has seen.
 type watcher struct {
-	m        *StateMachine
-	location // of the generation that is watched
+	m *StateMachine
+	placement
+	watchLimit
+	process
+	settledChecks
+	nodeOwner
+	logFindings
+	findings
 
-	units       []UnitSpec // of the site, that this generation restarted or reloaded
-	result      string
-	deadline    time.Duration
-	fullTimeout bool
+	units []UnitSpec // of the site, that this generation restarted or reloaded
+}
 
+// watchLimit is how a watch begins and ends. watch fills it; it is empty for an examination.
+type watchLimit struct {
+	result      string        // how the job ended that started the unit; "" where none was waited for
+	deadline    time.Duration // on the monotonic clock
+	fullTimeout bool          // the deadline leaves the whole timeout of the spec
+}
+
+// process is what the looks have seen of the main process of the unit so far. countDeaths and judge fill it.
+type process struct {
 	hasLooked   bool
 	pid         uint32        // of the last look
 	restarts    uint32        // NRestarts at the first look, or after a manual restart
@@ -238,19 +246,32 @@ type watcher struct {
 	lastResult  string        // of the last look at which systemd had not begun another start
 	watchdog    time.Duration // WatchdogSec= of a process that systemd killed because of it; 0: none was seen
 	steadySince time.Duration // since when the same process has been healthy; 0: it is not
-	lastProbe   time.Duration // when checkSettled last ran its checks
-	lastChecks  []CheckResult // and their results
+}
 
+// settledChecks are the last results of checkSettled, which does not run at each look.
+type settledChecks struct {
+	lastProbe  time.Duration // when its checks ran
+	lastChecks []CheckResult // and their results
+}
+
+// nodeOwner is whose Node checkMachine has found so far.
+type nodeOwner struct {
 	ownSince time.Duration // the first look at which the Node was this machine's; 0: none
 	rival    string        // how the Node was another machine's at a later look; "" if it was not
+}
 
-	cause       *Cause        // from the log, after a death or when pods could not start
-	lastLogRead time.Duration // when the log was last read
+// logFindings is what the kubelet's log has shown so far.
+type logFindings struct {
+	cause       *Cause        // after a death or when pods could not start
+	lastLogRead time.Duration // when the log of a death was last read
 	podsFailed  bool          // pods cannot start, and nothing else failed
+}
 
+// findings are the checks of the last look.
+type findings struct {
 	checks  []CheckResult
 	reason  string // the last check that did not pass
-	unknown bool   // the last check was unknown, not failed
+	unknown bool   // that check was unknown, not failed
 }
 
 func (w *watcher) run(ctx context.Context) (watchResult, error) {
@@ -289,11 +310,7 @@ func (w *watcher) run(ctx context.Context) (watchResult, error) {
 }
 
 // judgeAll returns the verdict on one look at the kubelet's unit and at the units of the site; Pending: continue.
-func (w *watcher) judgeAll(
-	ctx context.Context,
-	u Unit,
-	now time.Duration,
-) (Verdict, string) {
+func (w *watcher) judgeAll(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
 	verdict, why := w.judge(ctx, u, now)
 	if verdict != Good && verdict != Pending {
 		return verdict, why
@@ -316,11 +333,7 @@ func (w *watcher) finishAtDeadline() watchResult {
 		why := fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.spec.bound(), w.reason)
 		return w.finish(Unknown, why)
 	default:
-		return w.finish(Bad, fmt.Sprintf(
-			"not healthy after %s: %s",
-			w.spec.Timeout(),
-			w.reason,
-		))
+		return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.spec.Timeout(), w.reason))
 	}
 }
 
@@ -364,24 +377,13 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 }
 
 // judgeUnit returns the verdict on the state of the unit alone; Good: it is active.
-func (w *watcher) judgeUnit(
-	ctx context.Context,
-	u Unit,
-	now time.Duration,
-) (Verdict, string) {
+func (w *watcher) judgeUnit(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
 	deaths := max(w.deaths, u.Restarts-w.restarts)
 
 	switch {
 	case deaths >= crashLoopDeaths:
 		const format = "crash loop: it died %d times (%s/%s, result %s)"
-		return Bad, w.addBad(
-			unitCheck,
-			format,
-			deaths,
-			u.Active,
-			u.Sub,
-			cmp.Or(w.lastResult, u.DescribeResult()),
-		)
+		return Bad, w.addBad(unitCheck, format, deaths, u.Active, u.Sub, cmp.Or(w.lastResult, u.DescribeResult()))
 	case w.cannotRecover(ctx, u, now):
 		const format = "it ended (%s/%s, result %s), and will each time"
 		return Bad, w.addBad(unitCheck, format, u.Active, u.Sub, u.DescribeResult())
@@ -459,36 +461,32 @@ func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) 
 
 // countDeaths counts the deaths of the main process between two looks. Deaths that were too quick to be seen are in
 // NRestarts. A process that was replaced or stopped by hand did not die.
-func (w *watcher) countDeaths(u Unit) {
+func (p *process) countDeaths(u Unit) {
 	switch {
-	case !w.hasLooked:
-		w.hasLooked = true
-		w.restarts = u.Restarts
-	case u.Restarts < w.restarts: // a manual start or restart sets NRestarts to 0
-		w.restarts = u.Restarts
-		w.steadySince = 0
-	case w.pid != 0 && u.MainPID != w.pid:
-		w.steadySince = 0
-		if u.Active == "failed" || isWaitingToRestart(u) || u.Restarts > w.restarts+w.deaths {
-			w.deaths++
+	case !p.hasLooked:
+		p.hasLooked = true
+		p.restarts = u.Restarts
+	case u.Restarts < p.restarts: // a manual start or restart sets NRestarts to 0
+		p.restarts = u.Restarts
+		p.steadySince = 0
+	case p.pid != 0 && u.MainPID != p.pid:
+		p.steadySince = 0
+		if u.Active == "failed" || isWaitingToRestart(u) || u.Restarts > p.restarts+p.deaths {
+			p.deaths++
 		}
 	}
 
-	w.pid = u.MainPID
+	p.pid = u.MainPID
 	if u.Result != "success" {
-		w.lastResult = u.DescribeResult()
+		p.lastResult = u.DescribeResult()
 	}
 	if u.Result == resultWatchdog {
-		w.watchdog = u.Watchdog
+		p.watchdog = u.Watchdog
 	}
 }
 
 // checkSettled runs the checks that only a settled kubelet can pass. A failure that cannot go away is bad at once.
-func (w *watcher) checkSettled(
-	ctx context.Context,
-	u Unit,
-	now time.Duration,
-) (Verdict, string) {
+func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
 	if w.lastProbe != 0 && now-w.lastProbe < probeInterval {
 		w.checks = append(w.checks, w.lastChecks...)
 		return Pending, ""
@@ -623,16 +621,16 @@ func (w *watcher) checkIdentity(ctx context.Context, now time.Duration) bool {
 	return w.checkMachine(n, now) && w.checkNodeObject(n, now) && passed
 }
 
-func (w *watcher) checkProbe(name string, err error) bool {
+func (f *findings) checkProbe(name string, err error) bool {
 	if err == nil {
-		w.addOK(name)
+		f.addOK(name)
 		return true
 	}
 
 	if isUnknown(err) {
-		w.addUnknown(name, "%v", err)
+		f.addUnknown(name, "%v", err)
 	} else {
-		w.addBad(name, "%v", err)
+		f.addBad(name, "%v", err)
 	}
 
 	return false
@@ -645,32 +643,21 @@ func isUnknown(err error) bool {
 	return errors.As(err, &unknown) && unknown.Unknown()
 }
 
-func (w *watcher) addOK(name string) {
-	w.checks = append(w.checks, CheckResult{Name: name, State: "ok"})
+func (f *findings) addOK(name string) { f.addQuiet(name, "ok", "") }
+
+func (f *findings) addBad(name, format string, args ...any) string {
+	return f.addCheck(name, "failed", format, args)
 }
 
-func (w *watcher) addBad(name, format string, args ...any) string {
-	return w.addCheck(name, "failed", false, format, args)
+func (f *findings) addUnknown(name, format string, args ...any) string {
+	return f.addCheck(name, "unknown", format, args)
 }
 
-func (w *watcher) addUnknown(name, format string, args ...any) string {
-	return w.addCheck(name, "unknown", true, format, args)
-}
-
-func (w *watcher) addCheck(
-	name, state string,
-	dunno bool,
-	format string,
-	args []any,
-) string {
+func (f *findings) addCheck(name, state, format string, args []any) string {
 	message := fmt.Sprintf(format, args...)
-	w.checks = append(w.checks, CheckResult{
-		Name:    name,
-		State:   state,
-		Message: message,
-	})
-	w.reason = name + ": " + message
-	w.unknown = dunno
+	f.addQuiet(name, state, message)
+	f.reason = name + ": " + message
+	f.unknown = state == "unknown"
 
-	return w.reason
+	return f.reason
 }

@@ -1,6 +1,6 @@
 // Command floor is the least that any program would have to do for a first boot: two TLS requests on one connection, a
-// listing of the PCI bus, four files written and fsynced. It decides nothing and protects nothing; what prelet costs
-// above it is what prelet costs.
+// listing of the PCI bus, four files written and fsynced. It decides nothing and protects nothing: the cost of prelet
+// is the difference to it.
 //
 // It talks to the server that it is given, reads below -hardware and writes below -out.
 package main

@@ -1,7 +1,7 @@
 // Command storm boots many nodes at once, as far as a cluster sees it: each asks for the CA and for its configuration
-// by prelet's own code (internal/machine/probe, internal/plan/evaluate, the site's stages), as itself, with its own token or its own
-// certificate, from a root folder of its own, and plans. Nothing is written but these folders, and no kubelet is
-// started.
+// by prelet's own code (internal/machine/probe, internal/plan/evaluate, the site's stages), as itself, with its own
+// token or its own certificate, from a root folder of its own, and plans. Nothing is written but these folders, and no
+// kubelet is started.
 //
 //	storm -boots FILE -dir FOLDER -join PRELET
 //	storm -boots FILE -dir FOLDER [-together N]
@@ -9,8 +9,8 @@
 // FILE is JSON: {"site": HCL, "boots": [{"name", "token", "kubeconfig"}]}. With -join it makes the roots, and gives
 // those with a kubeconfig the past of a node that has joined, by the program itself: it runs with the token, as on a
 // first boot, then the kubelet's kubeconfig is there, and it runs once more. Without, all of them boot; joined nodes
-// boot without a token. What came of it is one JSON document on stdout; progress is a line on stderr for each tenth
-// of the boots that are done ("done N"), which a test can wait for.
+// boot without a token. The result is one JSON document on stdout; progress is a line on stderr for each tenth of the
+// boots that are done ("done N"), which a test can wait for.
 package main
 
 import (

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +107,7 @@ func (o *listFlags) connect() (*client, error) {
 	config, err := o.cluster.ClientConfig()
 	if err != nil {
 		file := o.cluster.ConfigAccess().GetExplicitFile()
-		if kind := filekind.OfFile(file); kind != "" && kind != filekind.Kubeconfig {
+		if kind := kindOf(file); kind != "" && kind != filekind.Kubeconfig {
 			err = fmt.Errorf("%s is %s", file, kind)
 		}
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -129,6 +131,23 @@ func (o *listFlags) connect() (*client, error) {
 	}
 
 	return &client{hidePassword(config.Host), api, runtime.NewParameterCodec(scheme)}, nil
+}
+
+// kindOf returns the kind of a regular file; "" if it is unknown, or the file cannot be read.
+func kindOf(name string) string {
+	st, err := os.Stat(name)
+	if err != nil || !st.Mode().IsRegular() { // a pipe would be waited for
+		return ""
+	}
+	f, err := os.Open(name) //nolint:forbidigo // a regular file, of which the beginning is read
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const head = 4096
+	text, _ := io.ReadAll(io.LimitReader(f, head))
+
+	return filekind.OfNamed(name, text)
 }
 
 // hidePassword returns the URL of a server for messages.

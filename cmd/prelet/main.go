@@ -1,8 +1,9 @@
 // Command prelet turns a golden image into the right Kubernetes node. systemd runs it once at boot, before the
 // kubelet starts.
 //
-// This file builds the command tree and turns errors into exit statuses. Each other file is one command: its flags,
-// one call of internal/machine, its output. All logic is in internal/machine.
+// This file builds the command tree and turns errors into exit statuses. A command has a file with its flags and texts:
+// it calls one function, of a package below internal/lab or of internal/machine/run, and prints the result. The logic
+// is there.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package buildversion finds the version of a program that `go install MODULE@VERSION` has built. It reads the running
-// program only.
+// Package buildversion finds the version of a program that `go install MODULE@VERSION` has built. It reads only the
+// running program.
 package buildversion
 
 import (

@@ -6,5 +6,6 @@
 // The rules are in rules_test.go, the order of packages in the table of docs/develop/architecture.md, the libraries
 // that a program must contain in libraries_test.go. To move a wall, change the rule and its reason in the same commit.
 //
-// All of it is a test: it runs `go list`, and writes nothing.
+// The other tests here hold properties of the repository that no package owns: the examples of CONTRIBUTING.md, the
+// workflows, scripts of tests, and that the programs can be installed without git.
 package deptest

@@ -1,4 +1,4 @@
-// Package testing is the wing of what tests share; no program that ships imports it.
+// Package testing is the wing of tests' shared code; no program that ships imports it.
 //
 // Package demo is an API server on loopback, also for `make demo`; scripttest runs scripts; sample chooses some of very
 // many cases, by a seed that it prints; canary has the secrets for which tests search every output.

@@ -1,5 +1,5 @@
 // Package matrix has the results of suites that run on several systems: a suite writes one when all of it has run, and
-// `make matrix` makes the table in README.md from them.
+// `make matrix` makes the table in docs/develop/testing.md from them.
 package matrix
 
 import (

@@ -1,5 +1,5 @@
-// Package bundle is the file that prelet bundle writes: an archive with the parts of a report of a bug. It bounds what
-// it reads, because a bundle may come from anyone. Its caller collects the parts, without secrets.
+// Package bundle writes and reads the archive of `prelet bundle`, with the parts of a report of a bug. Reads are
+// limited in size, because a bundle may come from anyone. Its caller collects the parts, without secrets.
 package bundle
 
 import (

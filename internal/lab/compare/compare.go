@@ -1,5 +1,5 @@
-// Package compare compares two states of a node, each of a plan, of a generation or of a disk: what differs, and for
-// generations because of which inputs of their runs. It has no side effects.
+// Package compare compares two states of a node, each of a plan, of a generation or of a disk: the differences, and for
+// generations the inputs of their runs that caused them. It has no side effects.
 package compare
 
 import (

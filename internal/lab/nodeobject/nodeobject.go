@@ -1,5 +1,5 @@
-// Package nodeobject makes the Node that the kubelet of a plan would register, for a rehearsal with a scheduler: what
-// would still be placed after a change of a site? It is pure.
+// Package nodeobject makes the Node that the kubelet of a plan would register, for a rehearsal with a scheduler: which
+// pods would still be placed after a change of a site? It is pure.
 package nodeobject
 
 import (

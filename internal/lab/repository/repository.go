@@ -1,6 +1,6 @@
-// Package repository reads .prelet.hcl, the file of a repository of sites with what commands otherwise get by flags:
-// layers, machines, objects, kubelets. No command that changes a node may use it. It is not part of a site, whose files
-// do not begin with a dot.
+// Package repository reads .prelet.hcl, the file of a repository of sites with defaults for flags: layers, machines,
+// objects, kubelets. No command that changes a node may use it. It is not part of a site, whose files do not begin with
+// a dot.
 package repository
 
 import (

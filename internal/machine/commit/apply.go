@@ -1,10 +1,10 @@
 // Package commit is the only way from a plan to the disk. It turns a plan into a proposal for package generation, and
-// passes that to package activation if there is a kubelet to activate (Run). It also decides how a failed run ends:
-// which failures keep the last good generation, and with which exit status. The commands run, rollback, verify and
-// recover all end here, so that they give the same result.
+// enters package activation with it (Run). It also decides how a failed run ends: which failures keep the last good
+// generation, and with which exit status. The commands run, rollback, verify and recover all end here, so that they
+// give the same result.
 //
-// The package writes what generation and activation write, and small files of the state folder: holds.json, and the
-// machine that a person has accepted.
+// Besides the writes of generation and activation, the package writes two small files of the state folder: holds.json,
+// and the machine that a person has accepted. WriteIfChanged writes small files for other packages.
 package commit
 
 import (

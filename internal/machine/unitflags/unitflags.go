@@ -1,5 +1,5 @@
 // Package unitflags checks the flags and drop-ins with which a machine starts its kubelet, in the files of its unit
-// that a plan does not read. It reads files, and changes none.
+// that a plan does not read. It reads files, and writes nothing.
 package unitflags
 
 import (

@@ -1,6 +1,6 @@
-// Package desired contains the plan of a node: the contributions of stages, their merge, and the canonical form
-// whose hash identifies a plan. Stages return a Contribution each, and Merge lays them over the Base. The package
-// is pure: it reads and writes nothing.
+// Package desired contains the plan of a node: the contributions of stages, their merge, and the canonical form whose
+// hash identifies a plan. Stages return a Contribution each, and Merge lays them over the Base. The package is pure;
+// ReadStoredPlan reads from the store that its caller passes.
 package desired
 
 import (

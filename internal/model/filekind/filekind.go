@@ -3,7 +3,6 @@ package filekind
 
 import (
 	"bytes"
-	"os"
 	"strings"
 
 	"github.com/prelet/prelet/internal/model/lazy"
@@ -20,7 +19,7 @@ const (
 // head is as much of a file as its kind needs.
 const head = 4096
 
-// Of returns the kind of a text, as "a shell script"; "" if it is unknown.
+// Of returns the kind of a text, as "a private key"; "" if it is unknown.
 func Of(text []byte) string {
 	text = bytes.TrimSpace(text[:min(len(text), head)])
 	has := func(part string) bool { return bytes.Contains(text, []byte(part)) }
@@ -53,23 +52,6 @@ func Of(text []byte) string {
 // IsRecording reports whether a name ends as a recording's: .prelet or .prelet.gz.
 func IsRecording(name string) bool {
 	return strings.HasSuffix(name, ".prelet") || strings.HasSuffix(name, ".prelet.gz")
-}
-
-// OfFile is Of for a file: "" if it cannot be read. On a node, userfile.Kind is it with a bound.
-func OfFile(name string) string {
-	st, err := os.Stat(name)
-	if err != nil || !st.Mode().IsRegular() { // a pipe would be waited for
-		return ""
-	}
-	f, err := os.Open(name) //nolint:forbidigo // a regular file, of which the beginning is read
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text := make([]byte, head)
-	n, _ := f.Read(text) // of an empty file: io.EOF
-
-	return OfNamed(name, text[:n])
 }
 
 // OfNamed is Of for the beginning of a file, of which the name may say more.

@@ -1,8 +1,6 @@
 package filekind
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -26,15 +24,5 @@ func TestOf(t *testing.T) {
 		if got := Of([]byte(text)); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
-		name := filepath.Join(t.TempDir(), "a")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := OfFile(name); got != want {
-			t.Errorf("a file with %q: got %q, want %q", text, got, want)
-		}
-	}
-	if got := OfFile(t.TempDir()); got != "" {
-		t.Errorf("a folder: got %q, want nothing", got)
 	}
 }

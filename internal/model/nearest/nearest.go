@@ -1,4 +1,4 @@
-// Package nearest finds the word that a misspelt one was probably meant as, for the next step of a message.
+// Package nearest finds the known word that a misspelt word was probably meant to be, for the next step of a message.
 package nearest
 
 import (

@@ -1,5 +1,5 @@
-// Package origin contains where an item of the plan comes from, and makes HCL diagnostics with a code and a place in
-// the site. It has no side effects.
+// Package origin contains the places that an item of the plan comes from, and makes HCL diagnostics with a code and a
+// place in the site. It has no side effects.
 //
 // A note is a third severity in addition to HCL's error and warning, for messages such as "the base had 110 pods, the
 // site sets 64". With --strict a warning fails, so a warning for something that is right would make --strict useless.

@@ -440,7 +440,7 @@ func (r *Recording) Withhold() error {
 func hideAddresses(iface map[string]any, at string) (places []string) {
 	addresses, _ := iface["ipv6"].([]any)
 	for i, address := range addresses {
-		if text, ok := address.(string); ok && tellsMAC(text) {
+		if text, ok := address.(string); ok && hasHardwareID(text) {
 			addresses[i] = ""
 			places = append(places, at+"/ipv6/"+strconv.Itoa(i))
 		}
@@ -458,7 +458,7 @@ func hideAddresses(iface map[string]any, at string) (places []string) {
 func hideAddress(object any, at string, names ...string) (places []string) {
 	fields, _ := object.(map[string]any)
 	for _, name := range names {
-		if text, ok := fields[name].(string); ok && tellsMAC(text) {
+		if text, ok := fields[name].(string); ok && hasHardwareID(text) {
 			fields[name] = ""
 			places = append(places, at+"/"+name)
 		}
@@ -467,11 +467,11 @@ func hideAddress(object any, at string, names ...string) (places []string) {
 	return places
 }
 
-// tellsMAC reports whether an IPv6 address ends in an interface identifier that is made of an identity of the
+// hasHardwareID reports whether an IPv6 address ends in an interface identifier that is made of an identity of the
 // hardware: a MAC address with ff:fe in its middle, or the GUID of an InfiniBand port, which begins with its vendor's
 // number and is recognised by the link-local prefix and the bit for "unique in the world".
 // Source: RFC 4291, appendix A; RFC 4391, section 8.
-func tellsMAC(text string) bool {
+func hasHardwareID(text string) bool {
 	ip, err := netip.ParseAddr(text)
 	if err != nil || !ip.Is6() {
 		return false

@@ -243,7 +243,7 @@ func TestNamesOfMACAddressesAreOneName(t *testing.T) {
 }
 
 // An IPv6 address that a machine gave itself has its MAC address inside.
-func TestAddressesThatTellAMACAddressAreWithheld(t *testing.T) {
+func TestAddressesWithAHardwareIDAreWithheld(t *testing.T) {
 	mac := "02:fc:00:00:00:01"
 	gone := []string{"fe80::fc:ff:fe00:1", "2001:db8::fc:ff:fe00:1", "fe80::202:c903:f9:bfa1"}
 	kept := []string{"2001:db8::7", "fd00::2", "2001:db8:1:2:8d3f:11ab:92c0:7"}

@@ -1,4 +1,4 @@
-// Package blame finds the place of the site that a message is about: where a value, a ConfigMap or a file comes from.
+// Package blame finds the place of the site for a message: the source of a value, of a ConfigMap or of a file.
 package blame
 
 import (

@@ -1,6 +1,6 @@
-// Package hostfiles knows what other programs of a node do with files: systemd with its folders and the kubelet's unit,
-// logind with its drop-ins, Node Feature Discovery with its features. It reads no file and asks
-// nothing: package boot gives it their texts.
+// Package hostfiles has the rules of other programs of a node that read files: systemd with its folders and the
+// kubelet's unit, logind with its drop-ins, Node Feature Discovery with its features. It reads no file and asks
+// nothing: its callers pass the texts.
 package hostfiles
 
 import (

@@ -1,6 +1,6 @@
 // Package lang turns files into a site: it finds them in layers, as systemd finds units, checks their limits, parses
 // them, applies overrides and checks every block against the schema. Load reads from Files, which OS provides, and
-// Parse takes files that were read before. It must not evaluate anything: package eval below it does.
+// Parse takes files that were read before. It must not evaluate anything: package eval does.
 //
 // A duplicate key of an object, and a --var that the site does not declare, are errors. HCL takes the last key
 // silently; both are nearly always typing errors.

@@ -1,5 +1,5 @@
-// Package preflight asks a node about what apply needs, before anything is changed: owners of files, units, writable
-// folders. It warns of secrets that others can read.
+// Package preflight asks a node for everything that apply needs, before anything is changed: owners of files, units,
+// writable folders. It warns of secrets that others can read.
 package preflight
 
 import (

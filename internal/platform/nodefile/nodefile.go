@@ -2,7 +2,8 @@
 // space on their file systems. Text and Bytes read a file with a size limit, without waiting, and through no link of
 // another user; FindLoose reports who may change a file. The package must not write.
 //
-// A fault has code Absent, Denied or FileUnusable, and names the path on the node.
+// A fault has code Absent, Denied, NoAnswer or FileUnusable, and names the path on the node; that of Untrusted has
+// ClusterUntrusted.
 package nodefile
 
 import (

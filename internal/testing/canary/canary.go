@@ -1,5 +1,5 @@
-// Package canary has a secret of each kind that prelet recognizes, and finds them again in whatever prelet wrote. It is
-// for tests only.
+// Package canary has a secret of each kind that prelet recognises, and finds them in prelet's output. It is for tests
+// only.
 package canary
 
 import (

@@ -1,5 +1,5 @@
-// Command writer executes the steps of a scenario like a run on a node, with the real packages commit/generation and
-// commit/activation, on one thread, so that a kill at its k-th system call is reproducible.
+// Command writer executes the steps of a scenario like a run on a node, with the real packages machine/generation and
+// machine/activation, on one thread, so that a kill at its k-th system call is reproducible.
 //
 //	writer prepare NAME ROOT RUN   what lay there, and the generations that came earlier
 //	writer step    NAME ROOT RUN   the step

@@ -1,6 +1,6 @@
-// Package image looks at the root folder of an image that does not run. Find returns what an image must not contain:
-// identity, secrets and state of the machine on which it was built, by one table of paths. Remove removes it. Every
-// path stays below the root, links included. Only Remove and WriteFile write.
+// Package image examines the root folder of an image that does not run. Find returns the leftovers of the machine on
+// which it was built: identity, secrets and state, by one table of paths. Remove removes them. Every path stays below
+// the root, links included. Only Remove and WriteFile write.
 package image
 
 import (

@@ -1,6 +1,6 @@
 // Package runner implements prelet-detect: it runs as the detector's own user, confines itself, starts one detector,
-// asks it one question and prints one line. It trusts prelet, from which it has the request and the open program, and
-// nothing that comes from the detector.
+// asks it one question and prints one line. It trusts prelet, which passes it the request and the open program, and no
+// output of the detector.
 //
 // It checks the detector's handshake, and go-plugin's client speaks the protocol.
 package runner

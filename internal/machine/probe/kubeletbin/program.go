@@ -1,6 +1,7 @@
 // Package kubeletbin finds the kubelet's binary on an image and reads its version and its --help, from a cache that
-// apply writes or by starting it within the deadline of the run. It also checks certificates as that binary does. A
-// binary below another root is confined.
+// apply writes or by starting it within the deadline of the run. It also checks certificates as that binary does.
+// DryRun starts the binary with the files of a plan, in a private folder that it removes. A binary below another root
+// is confined.
 package kubeletbin
 
 import (

@@ -1,6 +1,6 @@
-// Package kubeletstate inspects a running kubelet: its health, its flags and files, its configuration, its node
-// object and its log; and the socket of the container runtime. internal/machine/activation calls it to verify a
-// generation. It must not change this machine; Event and the methods Patch… write to the cluster.
+// Package kubeletstate inspects a running kubelet: its health, its flags and files, its configuration, its node object
+// and its log; and the socket of the container runtime. internal/machine/activation calls it to verify a generation. It
+// must not change this machine; Event and Patch write to the cluster.
 package kubeletstate
 
 import (

@@ -1,7 +1,7 @@
-// Package failure recognises in a kubelet's log why it does not start, does not join, or cannot start pods. Callers
-// get one sentence and the items of the plan that it is about; the patterns are from the logs of real kubelets
-// (testdata, v1.36) and the source of older ones. The log is not an API, so the kubelet's own words are always
-// returned as well. The package must not read anything itself.
+// Package failure recognises in a kubelet's log why it does not start, does not join, or cannot start pods. Callers get
+// one sentence and the items of the plan that it concerns; the patterns are from the logs of real kubelets (testdata,
+// v1.36) and the source of older ones. The log is not an API, so the kubelet's own words are always returned as well.
+// The package must not read anything itself.
 package failure
 
 import (

@@ -7,8 +7,8 @@
 //	                                                  with standard input
 //
 // The node has a site in /etc/prelet that joins this cluster, the token as a credential, and a kubelet that waits for
-// prelet's gate, so `prelet run --config /etc/prelet` joins. It needs root on Linux, and what build.sh makes in DIR.
-// All is gone when it ends.
+// prelet's gate, so `prelet run --config /etc/prelet` joins. It needs root on Linux, and the programs that build.sh
+// makes in DIR. It removes everything when it ends.
 package main
 
 import (

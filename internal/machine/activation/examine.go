@@ -29,11 +29,7 @@ func (m *StateMachine) ExamineUnmanaged(ctx context.Context, healthz string) []C
 }
 
 // examine is Examine on a spec whose files are in place since a time on the monotonic clock; 0: not known.
-func (m *StateMachine) examine(
-	ctx context.Context,
-	spec Spec,
-	since time.Duration,
-) ([]CheckResult, *Cause) {
+func (m *StateMachine) examine(ctx context.Context, spec Spec, since time.Duration) ([]CheckResult, *Cause) {
 	w := watcher{m: m, placement: placement{spec: spec, since: since}}
 	begun := m.Clock.Monotonic()
 

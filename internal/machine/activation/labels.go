@@ -199,12 +199,7 @@ func (p Spec) taintDrift(n kubelet.NodeObject) (differ []string, fix kubelet.Tai
 			why = "missing: the Node has " + have.String()
 			replaced[have] = true
 		}
-		differ = append(differ, fmt.Sprintf(
-			"taint %s is %s%s",
-			t,
-			why,
-			p.sourceSuffix("taint/"+t.Key),
-		))
+		differ = append(differ, fmt.Sprintf("taint %s is %s%s", t, why, p.sourceSuffix("taint/"+t.Key)))
 		fix.Add = append(fix.Add, t)
 	}
 

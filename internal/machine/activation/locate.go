@@ -17,21 +17,14 @@ import (
 type location struct {
 	phase phase
 	placement
+	gateState
+	wayBack
 
-	gateOpen      bool
-	gate          int    // the generation that the gate is open on; -1 when its file is not from prelet
-	shutOnPurpose bool   // the gate is shut, and no process of this boot has opened it or was about to
-	blockReason   string // why a kubelet must not start on what is in place; "" when it may. See whyBlocked
-	newBoot       bool
-	exhausted     bool
-	mayWait       bool
-	mayPatch      bool
-	runDirLost    bool      // somebody has emptied the run folder after a run of this boot
-	noneStarted   bool      // no kubelet can have started in this boot
-	rollback      *rollback // nil: no rollback is possible
-	stayReason    string    // why no rollback is possible
-	stayErr       error     // the same as an error, of a rollback by hand
-	rounds        int       // how often others took over while this process watched
+	blockReason string // why a kubelet must not start on what is in place; "" when it may. See whyBlocked
+	newBoot     bool
+	mayWait     bool
+	mayPatch    bool
+	rounds      int // how often others took over while this process watched
 }
 
 // placement is the generation in place, or the one that is being published, as locate reads it.
@@ -43,6 +36,23 @@ type placement struct {
 	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
 
 	keepsKubelet bool // the change of files does not concern the kubelet, which is not stopped for it
+}
+
+// gateState is how the gate is, and whether it is shut on purpose, as locate reads it.
+type gateState struct {
+	gateOpen      bool
+	gate          int  // the generation that the gate is open on; -1 when its file is not from prelet
+	shutOnPurpose bool // the gate is shut, and no process of this boot has opened it or was about to
+	runDirLost    bool // somebody has emptied the run folder after a run of this boot
+	noneStarted   bool // no kubelet can have started in this boot
+}
+
+// wayBack is the rollback from the generation in place, or why there is none. Only triggers that may roll back fill it.
+type wayBack struct {
+	rollback   *rollback // nil: no rollback is possible
+	exhausted  bool      // too many boots began to judge the generation: the rollback is due before the next start
+	stayReason string    // why no rollback is possible
+	stayErr    error     // the same as an error, of a rollback by hand
 }
 
 // rollback is a rollback from the generation in place.
@@ -112,11 +122,10 @@ func (m *StateMachine) locate(ctx context.Context, t *walkState, on Trigger) (lo
 	}
 
 	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
-	published := h.journal != nil &&
-		!h.newBoot // by a process that was killed before it opened the gate
-	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
-	h.runDirLost = h.shutOnPurpose && on == OnVerify && m.hasEndedRun(context.WithoutCancel(ctx))
-	h.shutOnPurpose = h.shutOnPurpose && !h.runDirLost
+	published := h.journal != nil && !h.newBoot // by a process that was killed before it opened the gate
+	isUntouched := !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
+	h.runDirLost = isUntouched && on == OnVerify && m.hasEndedRun(context.WithoutCancel(ctx))
+	h.shutOnPurpose = isUntouched && !h.runDirLost
 
 	if err := m.readFacts(ctx, t, on, &h); err != nil {
 		return h, err
@@ -192,12 +201,7 @@ func phaseOf(j *generation.Journal, current *generation.Info) phase {
 }
 
 // readFacts reads the facts that only some triggers need.
-func (m *StateMachine) readFacts(
-	ctx context.Context,
-	t *walkState,
-	on Trigger,
-	h *location,
-) (err error) {
+func (m *StateMachine) readFacts(ctx context.Context, t *walkState, on Trigger, h *location) (err error) {
 	steady := context.WithoutCancel(ctx)
 
 	switch {
@@ -381,11 +385,7 @@ func (m *StateMachine) readExhausted(ctx context.Context, h *location) error {
 
 	why := fmt.Sprintf("%d boots began to verify it, and none finished", maxTries)
 
-	err := m.prepareRollback(ctx, h, rollback{
-		to:     to,
-		reason: why,
-		hold:   true,
-	})
+	err := m.prepareRollback(ctx, h, rollback{to: to, reason: why, hold: true})
 	if h.exhausted = h.rollback != nil; err == nil && !h.exhausted {
 		m.note("rollback", "notice", "generation %d stays: %s", h.journal.Gen, h.stayReason)
 	}
@@ -422,12 +422,7 @@ func (m *StateMachine) readBad(ctx context.Context, f watchResult, h *location) 
 		return wrapAfterCommit("rolling back", err)
 	}
 
-	return m.prepareRollback(ctx, h, rollback{
-		to:     to,
-		reason: f.reason,
-		cause:  f.cause,
-		hold:   true,
-	})
+	return m.prepareRollback(ctx, h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
 }
 
 // prepareRollback completes a rollback from the generation in place. It checks now, while the gate is open and the
@@ -443,11 +438,7 @@ func (m *StateMachine) prepareRollback(ctx context.Context, h *location, w rollb
 
 	changed, warnings, err := m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
 	if err != nil {
-		h.stayReason = fmt.Sprintf(
-			"a rollback to generation %d is not possible, so the current one stays: %v",
-			w.to,
-			err,
-		)
+		h.stayReason = fmt.Sprintf("a rollback to generation %d is not possible, so the current one stays: %v", w.to, err)
 		h.stayErr = err
 		return nil
 	}
@@ -586,18 +577,16 @@ func (m *StateMachine) SpecOf(gen int) (Spec, error) {
 	return spec, nil
 }
 
-func readSpec(s Store, gen int) (Spec, error) {
+func readSpec(s Store, gen int) (spec Spec, err error) {
 	text, err := s.Blob(gen, SpecBlob)
+	if err == nil {
+		spec, err = DecodeSpec(text)
+	}
 	if err != nil {
-		return Spec{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+		err = fmt.Errorf("the plan of generation %d: %w", gen, err)
 	}
 
-	spec, err := DecodeSpec(text)
-	if err != nil {
-		return Spec{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
-	}
-
-	return spec, nil
+	return spec, err
 }
 
 // BlobsOfGoal returns what a rollback from a generation to the state before prelet keeps, which has no blobs: the unit

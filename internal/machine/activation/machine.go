@@ -135,11 +135,7 @@ func (m *StateMachine) extendTimeout(d time.Duration) {
 // full. changed are the files of the unit that the commit changes, with their content: they may end what keeps it from
 // starting, except for a masked unit. A unit that does not start with them is rolled back. p is the spec of the
 // generation that will be in place.
-func (m *StateMachine) Preflight(
-	ctx context.Context,
-	p Spec,
-	changed map[string][]byte,
-) (Unit, error) {
+func (m *StateMachine) Preflight(ctx context.Context, p Spec, changed map[string][]byte) (Unit, error) {
 	unit := p.Unit
 	var u Unit
 	var l check.List

@@ -19,9 +19,7 @@ const (
 
 // AwaitMounts returns the mounts at or above some files, once none of them has a job: a later mount would hide files
 // that were written before. All calls of one process wait for mountWait at most. waited reports whether this one did.
-func (m *StateMachine) AwaitMounts(
-	ctx context.Context, files []string,
-) (mounts []Mount, waited bool, err error) {
+func (m *StateMachine) AwaitMounts(ctx context.Context, files []string) (mounts []Mount, waited bool, err error) {
 	begun := m.Clock.Monotonic()
 	end := begun + mountWait - m.mountsWaited
 

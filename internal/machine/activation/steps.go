@@ -29,13 +29,7 @@ const (
 
 // step runs one step. Those that get ctx, and not steady, end with it: they come before the commit, or wait for others.
 // Only watch and actUnits return a trigger.
-func (m *StateMachine) step(
-	ctx context.Context,
-	s step,
-	on Trigger,
-	h location,
-	t *walkState,
-) (Trigger, error) {
+func (m *StateMachine) step(ctx context.Context, s step, on Trigger, h location, t *walkState) (Trigger, error) {
 	steady := context.WithoutCancel(ctx)
 
 	switch s {
@@ -350,14 +344,7 @@ func (m *StateMachine) restore(h location, t *walkState) error {
 	if err != nil {
 		return err
 	}
-	gen, err := m.Store.RollbackToJudge(
-		w.from,
-		w.to,
-		w.reason,
-		w.hold,
-		blobs,
-		w.removeFiles...,
-	)
+	gen, err := m.Store.RollbackToJudge(w.from, w.to, w.reason, w.hold, blobs, w.removeFiles...)
 	if err != nil {
 		m.note("rollback", "failed", "%v", err)
 		return fmt.Errorf("rolling back from generation %d to %d: %w", w.from, w.to, err)
@@ -623,11 +610,7 @@ func (m *StateMachine) bringUp(
 
 // watchUnlocked starts the unit on the generation in place and watches it, with the lock free. It returns the trigger
 // of the verdict, or onSuperseded.
-func (m *StateMachine) watchUnlocked(
-	ctx context.Context,
-	h location,
-	t *walkState,
-) (Trigger, error) {
+func (m *StateMachine) watchUnlocked(ctx context.Context, h location, t *walkState) (Trigger, error) {
 	m.startBound(t, h.spec)
 	t.watchedJournal = h.journal
 	t.firstWatched = cmp.Or(t.firstWatched, h.journal.Gen)

@@ -30,9 +30,7 @@ type Store interface {
 	// a verdict. Files change. With hold the plan of from is held, and MarkUnhealthy releases it. Files in without that
 	// neither generation contains are removed. The state before prelet, 0, has no blobs, and the new generation keeps
 	// these.
-	RollbackToJudge(
-		from, to int, why string, hold bool, blobs map[string][]byte, without ...string,
-	) (int, error)
+	RollbackToJudge(from, to int, why string, hold bool, blobs map[string][]byte, without ...string) (int, error)
 	// CheckRollback returns why RollbackToJudge would fail, and changes no file. changed are the files that it would
 	// change; warnings are the faults that it does not refuse, such as folders that other users may change.
 	CheckRollback(from, to int, without ...string) (changed, warnings []string, err error)

@@ -114,13 +114,12 @@ func TestNextIsTotal(t *testing.T) {
 			is := func(i int) bool { return bits&(1<<i) != 0 }
 
 			h := location{
-				phase:         p,
-				gateOpen:      is(0),
-				shutOnPurpose: is(1),
-				newBoot:       is(2),
-				exhausted:     is(3),
-				mayWait:       is(4),
-				mayPatch:      is(8),
+				phase:     p,
+				gateState: gateState{gateOpen: is(0), shutOnPurpose: is(1)},
+				wayBack:   wayBack{exhausted: is(3)},
+				newBoot:   is(2),
+				mayWait:   is(4),
+				mayPatch:  is(8),
 			}
 			if is(5) {
 				h.blockReason = "x"

@@ -329,11 +329,7 @@ func (m *StateMachine) isLeft(ctx context.Context, u UnitSpec, result string) bo
 }
 
 // concludeAct returns why a job on a unit has failed; "" if it has not.
-func (m *StateMachine) concludeAct(
-	ctx context.Context,
-	u UnitSpec,
-	verb, result string,
-) (why string, err error) {
+func (m *StateMachine) concludeAct(ctx context.Context, u UnitSpec, verb, result string) (why string, err error) {
 	switch {
 	case result == jobCanceled && !u.System:
 		m.note("units", "notice", "%s %s: somebody stopped it", verb, u.Unit)
@@ -428,13 +424,7 @@ func (w *watcher) judgeUnits(ctx context.Context) (Verdict, string) {
 
 		switch isNew := startedAt(now) >= w.placed; {
 		case isNew && now.Active == "failed", isNew && isWaitingToRestart(now):
-			return Bad, w.addBad(
-				u.Unit,
-				"it is %s/%s (result %s)",
-				now.Active,
-				now.Sub,
-				now.DescribeResult(),
-			)
+			return Bad, w.addBad(u.Unit, "it is %s/%s (result %s)", now.Active, now.Sub, now.DescribeResult())
 		case now.Job != 0 && now.Active != "inactive":
 			return Pending, w.addUnknown(u.Unit, "systemd has not finished its %s", u.Action)
 		}

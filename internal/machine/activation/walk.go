@@ -90,13 +90,7 @@ func (m *StateMachine) table() []row {
 }
 
 // do runs one row and returns the next trigger. Only do changes anything.
-func (m *StateMachine) do(
-	ctx context.Context,
-	r row,
-	on Trigger,
-	h location,
-	t *walkState,
-) (Trigger, error) {
+func (m *StateMachine) do(ctx context.Context, r row, on Trigger, h location, t *walkState) (Trigger, error) {
 	if r.Never != "" {
 		return done, fault.Internal.Errorf("%s", r.Never)
 	}

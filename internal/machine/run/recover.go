@@ -109,11 +109,7 @@ func describeRecovered(store *generation.Store, was *generation.Journal) (r Reco
 }
 
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
-func finishInterrupted(
-	ctx context.Context, e *machine.Env,
-	h *machine.Host,
-	store *generation.Store,
-) error {
+func finishInterrupted(ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store) error {
 	r := begin(e, h, store, true)
 	r.Verify(ctx)
 	r.publish(ctx)

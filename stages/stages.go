@@ -2,7 +2,7 @@
 // A type implements Stage and one of Gatherer, Decider and Renderer; package builtin lists the types. Gatherers read
 // through the tape only, deciders and renderers are pure. A stage must not write, and must not import another stage.
 //
-// A stage imports schema and what is below. Start with taint, the smallest one.
+// A stage imports schema and the wings below. Start with taint, the smallest one.
 package stages
 
 import (

@@ -1,7 +1,7 @@
 // Package model is the wing of the nouns that all others use.
 //
 // Package tape has questions, answers and their recording; desired the node that a plan wants; kubelet the kubelet's
-// formats, versions and rules; origin the places of a site in which a value is made; value what is added to cty's
+// formats, versions and rules; origin the places of a site in which a value is made; value the additions to cty's
 // values; check the form of a check. The others are leaves: amounts, kinds of files, suggestions, regular expressions.
 //
 // The wing imports fault and the contract of detectors. It never reads, asks or writes, and knows no step of a plan and

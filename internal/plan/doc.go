@@ -4,9 +4,9 @@
 // calls the stages. Each other package has the rules of one question of a step: the kubelet's effective configuration,
 // its verdict, the files of other programs, the identity, the needs of apply.
 //
-// The wing imports stages, schema and what is below. It is pure: the same site and the same answers give the same plan,
-// byte for byte, on any machine. It reads only through one tape, opens no connection, starts no program, and writes
-// nothing; only lang/os.go reads files, those of a site.
+// The wing imports stages, schema and the wings below. It is pure: the same site and the same answers give the same
+// plan, byte for byte, on any machine. It reads only through one tape, opens no connection, starts no program, and
+// writes nothing; only lang/os.go reads files, those of a site.
 //
 // Start with evaluate/evaluate.go.
 package plan

@@ -28,7 +28,7 @@ type View struct {
 	Full bool
 }
 
-// ByRules stands for the rules of prelet, if the kubelet's binary was not asked.
+// ByRules names the rules of prelet, if the kubelet's binary was not asked.
 const ByRules = "rules"
 
 // nameChecker names CheckedBy in a text; "" if the kubelet is not known.

@@ -9,7 +9,7 @@ import (
 )
 
 // addNodeObject adds the sources of items and the planned Node object: its labels and taints, and those of earlier
-// generations of this machine that are no longer planned. It looks at all generations since the last good one, because
+// generations of this machine that the plan has dropped. It looks at all generations since the last good one, because
 // their labels may have reached the cluster.
 func addNodeObject(o ProposalInput, spec *activation.Spec) {
 	spec.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig)
@@ -50,7 +50,7 @@ func addNodeObject(o ProposalInput, spec *activation.Spec) {
 	}
 }
 
-// addGone adds the labels and taints of an earlier node that are no longer planned, except for startup taints.
+// addGone adds the labels and taints of an earlier node that the plan has dropped, except for startup taints.
 func addGone(spec *activation.Spec, was desired.Stored, planned map[kubelet.Taint]bool) {
 	for _, l := range was.Labels {
 		key := l[0]

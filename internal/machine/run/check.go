@@ -24,9 +24,9 @@ const eventDrift = "PreletDrift"
 // maxDrifting is how many paths a summary of a check has.
 const maxDrifting = 3
 
-// Check plans the site on this node between boots, and reports what a run would change: in status and metrics, by an
-// event of the Node when that changes, and by the conditions with drift that the site declares. It changes nothing
-// else. Until a run of this boot has its verdict it does nothing: that reports by itself.
+// Check plans the site on this node between boots, and reports the drift that a run would correct: in status and
+// metrics, by an event of the Node when the drift changes, and by the conditions with drift that the site declares. It
+// changes nothing else. Until a run of this boot has its verdict, which reports by itself, it does nothing.
 func Check(ctx context.Context, e *machine.Env) (report.Drift, error) {
 	h := e.Host()
 	defer h.Units.Close()
@@ -90,13 +90,13 @@ func (c *driftCheck) publishAll(ctx context.Context, all []publication) {
 	}
 }
 
-// write writes what the check found into the status of the last run and the metrics.
+// write writes the drift into the status of the last run and the metrics.
 func (c *driftCheck) write(context.Context) error {
 	return report.ReplaceChecked(c.host.RunDir, c.last, c.found)
 }
 
-// describeDrift returns what a run with a plan would change. If it holds the plan, it restores files of the generation
-// in place.
+// describeDrift returns the files that a run with a plan would change. While the plan is held, those are the files that
+// differ from the generation in place, which a run restores.
 func describeDrift(store *generation.Store, p *evaluate.Plan) (found report.Drift, err error) {
 	if found.Code = origin.Code(p.Diagnostics); found.Code != "" {
 		isError := func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }
@@ -127,7 +127,7 @@ func describeDrift(store *generation.Store, p *evaluate.Plan) (found report.Drif
 	return found, err
 }
 
-// describeEvent returns the reason of the event of a check, and what a run would change; "" for nothing.
+// describeEvent returns the reason of the event of a check, and the changes that a run would make; "" for none.
 func describeEvent(found report.Drift) (reason, changes string) {
 	if len(found.Changes) == 0 {
 		return eventGood, ""
@@ -141,7 +141,7 @@ func (c *driftCheck) log(context.Context) error {
 	before := ""
 	if was := c.last.Check; was != nil {
 		_, before = describeEvent(*was)
-		before = cmp.Or(string(was.Code), before) // what was before a check without a plan is not known
+		before = cmp.Or(string(was.Code), before) // the check before may have had no plan
 	}
 	reason, changes := describeEvent(c.found)
 	if c.found.Code == "" && changes != before {
@@ -167,8 +167,8 @@ func (c *driftCheck) sendEvent(ctx context.Context) error {
 	return err
 }
 
-// patch makes the conditions with drift that the site declares False while a run would change something, and ends
-// only what it has begun: a condition that is not True for another reason stays so.
+// patch makes the declared conditions with drift False while a run would change something, and True again afterwards. A
+// condition that is not True for another reason stays so.
 func (c *driftCheck) patch(ctx context.Context) error {
 	h, found := c.host, c.found
 	if h.WhyNotJoined() != "" || found.Code != "" || c.plan.Node.Activation == nil {

@@ -36,13 +36,11 @@ type conditionRecord struct {
 	Conditions    []recordedCondition `json:"conditions"` // in the order of the site
 }
 
-// recordedCondition is one condition of a record.
 type recordedCondition struct {
 	Type    string `json:"type"`
 	Checked bool   `json:"checked"` // the site has checks for it: it needs a plan to be True
 }
 
-// types returns the types of its conditions.
 func (r conditionRecord) types() (out []string) {
 	for _, c := range r.Conditions {
 		out = append(out, c.Type)

@@ -181,7 +181,7 @@ func assumeConditions(record conditionRecord) (out []condition.Condition) {
 
 // conditionTries is how far the patches of the conditions are.
 type conditionTries struct {
-	end      time.Duration // until then, on the monotonic clock, an unhealthy kubelet may be one that starts
+	end      time.Duration // until then, on the monotonic clock, an unhealthy kubelet may still be starting
 	failures int
 	wait     time.Duration // before the next try; 0: there is none
 	isOwn    bool          // this process makes the next try
@@ -237,8 +237,8 @@ func (r *nodeRun) handOver(ctx context.Context) error {
 	return err
 }
 
-// findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may be one that starts. A person who
-// waits for it waits no longer for a process that had that time.
+// findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may still be starting. A person who
+// waits for it does not wait longer for a process that had that time.
 func findStartEnd(ctx context.Context, h *machine.Host, unit string) time.Duration {
 	now := h.Clock.Monotonic()
 	u, err := h.Units.Look(ctx, unit)
@@ -336,10 +336,10 @@ func endOwing(ctx context.Context, h *machine.Host, was conditionResults, owned 
 	return conditionFiles{h}.end(was, owned)
 }
 
-// findConditions returns the conditions of the Node as the kubelet is now, and the wait before they may be others: 0
-// for a healthy kubelet, healthWait for one that may have just started, lookEvery while a generation awaits its
-// verdict, and unhealthyWait until another run or verdict. Those of the results are for a healthy kubelet: they stay
-// only if its unit, its process and its health are known.
+// findConditions returns the conditions of the Node as the kubelet is now, and the wait before they may change: 0 for a
+// healthy kubelet, healthWait while a kubelet may still be starting, lookEvery while a generation awaits its verdict,
+// and unhealthyWait until another run or verdict. Those of the results are for a healthy kubelet: they stay only if its
+// unit, its process and its health are known.
 func (r *nodeRun) findConditions(
 	ctx context.Context, results conditionResults,
 ) (want []condition.Condition, wait time.Duration) {

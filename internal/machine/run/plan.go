@@ -60,7 +60,6 @@ func (r *nodeRun) makePlan(ctx context.Context) commit.ProposalInput {
 	return o
 }
 
-// close closes the node of the last plan.
 func (r *nodeRun) close() {
 	if r.node != nil {
 		r.node.Close()
@@ -79,8 +78,8 @@ func newEvent(e evaluate.StageReport) report.Event {
 	}
 }
 
-// keepPrograms stores what is known about programs that stay the same, so that later boots need not start the kubelet's
-// binary and read those of detectors.
+// keepPrograms caches the version of the kubelet's binary and the digests of detectors, so that later boots need not
+// start the one and read the others.
 func (r *nodeRun) keepPrograms(context.Context) error {
 	if r.Plan == nil || !r.Plan.Complete {
 		return nil

@@ -40,7 +40,7 @@ type planned struct {
 	node  *machine.Node // of the last plan; nil before
 }
 
-// published is how this ended, for the status and whatever shows it. Publications fill it.
+// published is the result for the status, and for everything that shows it. Publications fill it.
 type published struct {
 	reported commit.Ending // filled by a verdict that reports the failure of a run while its cause persists
 	before   report.Status // the last result of this boot before this one; the zero value if there is none
@@ -52,13 +52,13 @@ type publication struct {
 	name    string
 	publish func(context.Context) error
 	code    fault.Code // a failure is a note with this code in the status and the journal; "": it is only printed
-	failure string     // what a failure means for the node
+	failure string     // the consequence of a failure for the node
 }
 
-// describe returns what a failure means, with its reason.
+// describe returns the consequence of a failure, with its reason.
 func (p publication) describe(err error) string { return p.failure + ": " + err.Error() }
 
-// errNotTried is that of a publication that another process tries: its note stays.
+// errNotTried means that another process makes the publication: its note stays.
 var errNotTried = errors.New("not tried")
 
 // ofRun returns what follows a run, a verdict, a rollback or a recovery, in this order. A failure of one changes
@@ -295,7 +295,7 @@ func (r *nodeRun) replaceVerified(context.Context) (err error) {
 	return err
 }
 
-// releaseStatus removes what was held from the status of the run.
+// releaseStatus notes in the status of the run that the held plans are released.
 func (r *nodeRun) releaseStatus(context.Context) (err error) {
 	r.status, err = report.Release(r.host.RunDir, r.host.BootID)
 
@@ -383,7 +383,7 @@ func (r *nodeRun) showAtLogin(context.Context) error {
 // describeForLogin returns the line for the console's login; "" for a boot that is good.
 func (r *nodeRun) describeForLogin() string {
 	h, s := r.host, r.status
-	s.Verdict = "" // what is wrong already stays so, whatever the verdict is
+	s.Verdict = "" // present faults stay, whatever the verdict is
 	_, message := describeState(s)
 
 	switch {

@@ -67,7 +67,6 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (Verified,
 	return Verified{Ended: v.Ended}, err
 }
 
-// beginReport begins a report of a verify.
 func (r *nodeRun) beginReport() { *r = *begin(r.env, r.host, r.Store, true) }
 
 // reportOnly lets a verify succeed whose failure prelet.service shows, and keeps that in the report.
@@ -159,7 +158,7 @@ func (r *nodeRun) judgeOrRun(ctx context.Context) error {
 	return nil
 }
 
-// noRun is what a failed request for a run means.
+// noRun is the consequence of a failed request for a run.
 const noRun = "cannot request prelet run, which puts the files in place"
 
 // askRun requests a run where only that helps.

@@ -74,8 +74,8 @@ func (c Checked) listNeeded(stages []string) []string {
 	return all
 }
 
-// Checks keeps the result of the check of a site, and what is made of answers that many machines share, for runs of the
-// same site over other machines. The zero value is ready. It is safe for concurrent use.
+// Checks is a cache for runs of the same site over many machines: the result of the check of the site, and values that
+// are decoded from answers which the machines share. The zero value is ready. It is safe for concurrent use.
 type Checks struct {
 	mu        sync.Mutex
 	last      Checked // without findings; its site is nil before the first run

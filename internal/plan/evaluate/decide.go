@@ -35,7 +35,6 @@ func makeInputs(in stages.Inputs, i *lang.Instance, s *lang.Site) stages.Inputs 
 	return in
 }
 
-// decideInput is the input of decide.
 type decideInput struct {
 	checked  Checked
 	eval     *eval.Eval
@@ -132,7 +131,6 @@ func (in decideInput) runStages(out *Decided) (found Findings) {
 	return found
 }
 
-// decidedStage is the result of one decide stage.
 type decidedStage struct {
 	output      cty.Value              // with state
 	adds, maybe []desired.Contribution // maybe: in a check, where its condition is unknown
@@ -202,7 +200,6 @@ func (in decideInput) runCopies(
 	return state
 }
 
-// stageScope returns the scope of a decide stage.
 func (in decideInput) stageScope(i *lang.Instance) eval.Scope {
 	scope := in.eval.Scope(i.Addr())
 	if i.Spec.SoftItems {
@@ -232,7 +229,7 @@ func (out *decidedStage) addDiags(i *lang.Instance, ds hcl.Diagnostics) {
 func (in decideInput) runCopy(i *lang.Instance, c eval.Copy) (desired.Contribution, cty.Value, hcl.Diagnostics) {
 	failed := setState(value.Absent(in.checked.types[i.Addr()]), stateFailed)
 	cfg, diags := decodeStage(i, c.Scope)
-	if diags.HasErrors() && !in.eval.Checking() { // in a check, what was refused is unknown
+	if diags.HasErrors() && !in.eval.Checking() { // in a check, a refused value is unknown
 		return desired.Contribution{}, failed, diags
 	}
 

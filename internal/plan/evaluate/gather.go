@@ -33,7 +33,6 @@ type Gathered struct {
 	stages.Readings
 }
 
-// gatheredStage is the result of one gather stage.
 type gatheredStage struct {
 	output    cty.Value       // with state
 	isFatal   bool            // failed, and so do the stages that need it
@@ -197,7 +196,6 @@ func (g gatherer) runStage(
 	return out
 }
 
-// stageCalls are the calls of one gather stage.
 type stageCalls struct {
 	isEvaluated bool // false: the evaluation was abandoned
 	copies      []copyCall
@@ -205,7 +203,6 @@ type stageCalls struct {
 	timeout     time.Duration
 }
 
-// copyCall is the call of one copy.
 type copyCall struct {
 	key string
 	cfg schema.Body

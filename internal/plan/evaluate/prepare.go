@@ -121,7 +121,7 @@ type bound struct {
 // checkNested warns of a time that a site writes and that is longer than one around it, which ends first: see the table
 // of package limit. A time that is not a literal is not checked.
 func checkNested(s *lang.Site, deadline time.Duration) (found Findings) {
-	// check checks a time, whose default is 0 or t, and returns the bound of what is inside of it.
+	// check checks a time, whose default is 0 or t, and returns the bound of the times inside of it.
 	check := func(x hclsyntax.Expression, name string, t time.Duration, outer bound) bound {
 		if x != nil {
 			text, _ := value.LiteralText(x)

@@ -43,7 +43,6 @@ type renderedNode struct {
 	isChecked bool                   // the finished node has been checked
 }
 
-// renderedStage is the result of one render stage.
 type renderedStage struct {
 	output cty.Value // with state
 	state  string
@@ -160,7 +159,6 @@ func checkMaybe(d Decided) (diags hcl.Diagnostics) {
 	return diags
 }
 
-// runStage runs one render stage.
 func (r renderer) runStage(i *lang.Instance, e *eval.Eval, n renderedNode) renderedStage {
 	started := r.now()
 	t := r.checked.types[i.Addr()]
@@ -194,7 +192,6 @@ func (r renderer) runStage(i *lang.Instance, e *eval.Eval, n renderedNode) rende
 	return out
 }
 
-// runCopy runs one copy of a render stage.
 func (r renderer) runCopy(
 	i *lang.Instance,
 	c eval.Copy,

@@ -156,7 +156,7 @@ func serveOne(name string, run Command, say func(line string)) (code fault.Code,
 	} else {
 		code = run(args, output[0], output[1])
 	}
-	_, _ = asker.Write([]byte(code + "\n")) // one that has ended reads it from the status
+	_, _ = asker.Write([]byte(code + "\n")) // if it has ended, it reads the code from the status
 
 	return code, true
 }

@@ -16,11 +16,11 @@ import (
 //	        binary (kubeletbin.DryRun) finds it, if plan runs as root on a node. For plans made elsewhere add `at` and
 //	        `if` to a rule of the same kind, as config-out-of-range or config-unknown-word. If that needs more than an
 //	        existing condition, write no rule, only an entry of testdata/refusals.yaml with exits and without a rule.
-//	anything else, and what it silently ignores: a rule
+//	any other refusal, and anything that it silently ignores: a rule
 //
 // A rule begins with its id, by the faulty part: flag-, config-, gate-, machine-. Then, separated by commas:
 //
-//	exits, error; ignores, warning; deprecated, warning    what the kubelet does, and how prelet reports it. It is
+//	exits, error; ignores, warning; deprecated, warning    the kubelet's reaction, and how prelet reports it. It is
 //	        exits, warning if it may be otherwise when the kubelet starts. Others are in rules.go
 //	dry-run the dry run finds it, and its words are better
 //	since 1.27, until 1.30    the first version that has it, and the first that no longer has it, if not all have it

@@ -3,9 +3,7 @@ package hardware
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -56,46 +54,6 @@ func TestSameBytesWhateverTheOrderOfFolders(t *testing.T) {
 					name, seed, cmp.Diff(string(first), string(again)))
 			}
 		}
-	}
-}
-
-// Every null among the fields that always have a meaning must have its reason.
-func TestNullHasAReason(t *testing.T) {
-	for name, tree := range recorded(t) {
-		facts := detect(t, ReadOptions{Tree: tree})
-		var all map[string]any
-		must(t, json.Unmarshal(encode(t, facts), &all))
-		need := func(isNil bool, fact string) {
-			if isNil && why(facts, fact) == "" {
-				t.Errorf("%s: %s is null, want a reason", name, fact)
-			}
-		}
-		needAll := func(at string, part any, fields string) {
-			for field := range strings.FieldsSeq(fields) {
-				need(part.(map[string]any)[field] == nil, strings.TrimPrefix(at+"."+field, "."))
-			}
-		}
-		for i, a := range all["accelerators"].([]any) {
-			at := "accelerators[" + *facts.Accelerators[i].Address + "]"
-			needAll(at, a, "vendor name model memory_gib numa")
-			need(facts.Accelerators[i].PCIe == tape.PCIe{}, at+".pcie")
-		}
-		for i, n := range all["nics"].([]any) {
-			at := "nics[" + *facts.NICs[i].Address + "]"
-			needAll(at, n, "interface vendor model speed_gbps link")
-			need(facts.NICs[i].PCIe == tape.PCIe{}, at+".pcie")
-			for k, p := range n.(map[string]any)["infiniband"].([]any) {
-				port := facts.NICs[i].InfiniBand[k]
-				needAll(fmt.Sprintf("%s.infiniband[%s/%d]", at, *port.Device, *port.Port), p, "state rate_gbps link_layer")
-			}
-		}
-		for part, fields := range map[string]string{
-			"cpu": "model smt", "product": "name serial", "kernel": "release", "os": "id", "runtime": "cgroup_driver",
-		} {
-			needAll(part, all[part], fields)
-		}
-		needAll("", all, "virtualization machine_id")
-		need(len(facts.Interfaces) == 0, "interfaces")
 	}
 }
 

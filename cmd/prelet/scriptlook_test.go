@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/probe/hardware"
 	"github.com/prelet/prelet/internal/testing/canary"
 )
 
@@ -231,10 +233,11 @@ func cmdBlob(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), b, 0o600))
 }
 
-// facts NAME: stdout's facts are those recorded of a machine in testdata, and the GPUs among its accelerators once
-// more.
+// facts DIR: stdout's facts are those of the machine in a folder, and the GPUs among its accelerators once more.
 func cmdFacts(ts *testscript.TestScript, _ bool, args []string) {
-	b, err := os.ReadFile("../../testdata/hardware/facts/" + args[0] + ".json")
+	facts, err := hardware.Detect(context.Background(), hardware.ReadOptions{Root: ts.MkAbs(args[0])})
+	ts.Check(err)
+	b, err := json.Marshal(facts)
 	ts.Check(err)
 	var want map[string]any
 	ts.Check(json.Unmarshal(b, &want))

@@ -3,6 +3,9 @@ package printer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,6 +34,32 @@ func TestFacts(t *testing.T) {
 		err := write(&got, f, Style{Width: width})
 		if d := cmp.Diff(string(want.Data), got.String()); err != nil || d != "" {
 			t.Errorf("%s: got %v, and (-want +got)\n%s", want.Name, err, d)
+		}
+	}
+}
+
+// TestEveryReasonIsPrinted checks that the facts of each recorded machine are printed with each reason.
+func TestEveryReasonIsPrinted(t *testing.T) {
+	files, err := filepath.Glob("../../../testdata/hardware/facts/*.json")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("got %d machines and %v, want at least 30", len(files), err)
+	}
+	oneLine := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f tape.Facts
+		var text bytes.Buffer
+		if err := errors.Join(json.Unmarshal(raw, &f), FactsText(&text, f, Style{Width: 80})); err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range f.Unknown {
+			alike := oneLine(withoutDevices(u).Why) // as it is printed of many devices
+			if got := oneLine(text.String()); !strings.Contains(got, oneLine(u.Why)) && !strings.Contains(got, alike) {
+				t.Errorf("%s: got no reason of %s, want %q", filepath.Base(file), u.Fact, u.Why)
+			}
 		}
 	}
 }

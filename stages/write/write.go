@@ -1,5 +1,6 @@
 // Package write is the stage that renders the kubelet's files, and the files that a site adds. The boot calls Base,
-// Add and Render in this order. It writes nothing: its files are part of the plan.
+// Add and Render in this order. It writes nothing: its files are part of the plan, and disk.go of
+// internal/machine/generation writes those of a plan.
 package write
 
 import (

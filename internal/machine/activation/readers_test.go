@@ -119,7 +119,7 @@ func fill(v reflect.Value) {
 
 // TestEarlierReaders gives stored plans to the readers of released versions: what one of them would not understand, or
 // understand in another way, has a format that it refuses; what it understands has one that it reads. So a new field of
-// Plan, or a new meaning of one, needs a line in Plan.format.
+// Spec, or a new meaning of one, needs a line in Spec.format.
 func TestEarlierReaders(t *testing.T) {
 	specs := map[string]Spec{
 		"nothing":               {},
@@ -147,7 +147,7 @@ func TestEarlierReaders(t *testing.T) {
 			switch {
 			case stranger != "" && format <= r.format:
 				t.Errorf("%s: prelet %s does not know %s as it is meant, and format %d does not keep it off; "+
-					"want a line in Plan.format", name, r.version, stranger, format)
+					"want a line in Spec.format", name, r.version, stranger, format)
 			case stranger == "" && format > r.format:
 				t.Errorf("%s: prelet %s understands it, and format %d keeps it off", name, r.version, format)
 			case stranger == "":

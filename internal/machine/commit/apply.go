@@ -86,7 +86,7 @@ func BuildProposal(o ProposalInput) (generation.Proposal, activation.Spec, error
 	}
 
 	if spec.Reconcile || spec.TaintCredential != "" { // needed even if no file changes
-		addNodeObject(o, &spec)
+		addExpected(o, &spec)
 	}
 
 	// Even without a change of files: the generation in place has to be of this machine, with these startup taints.
@@ -164,7 +164,7 @@ func buildBlobs(
 	out := map[string][]byte{tape.RecordingBlob: text.Bytes()}
 
 	if !spec.Reconcile && spec.TaintCredential == "" {
-		addNodeObject(o, &spec)
+		addExpected(o, &spec)
 	}
 
 	var err error

@@ -2,8 +2,8 @@
 // targets, commits and publishes them with a [Store], and then records a verdict or rolls back. A [Target] is the path
 // of a file or a folder and the state that it gets; the targets of a committed generation are its managed files. The
 // package must not know the meaning of the files, and must not touch anything except the targets, temporaries next to
-// them, and its own folder (StoreConfig.Dir). While it flushes files in parallel, it raises GOMAXPROCS of the process
-// to their number.
+// them, and its own folder (StoreConfig.Dir). Each change of the disk goes through disk (disk.go). While it flushes
+// files in parallel, it raises GOMAXPROCS of the process to their number.
 //
 // # Promises
 //

@@ -178,7 +178,21 @@ func (Stage) Outputs(d stages.Declared) cty.Type {
 
 // Check implements stages.Checker.
 func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
-	return checkDetectors(cfg, in.Detectors)
+	return check(cfg, in.Detectors)
+}
+
+// check refuses detectors that the site does not declare, and warns of a wait for nothing.
+func check(cfg schema.Body, declared []string) hcl.Diagnostics {
+	diags := checkDetectors(cfg, declared)
+	wait, ok := cfg.One(waitBlock.Type)
+	isNothing := ok && unitsAttr.Of(wait).Null() && linksAttr.Of(wait).Null() && driversAttr.Of(wait).Null() &&
+		fabricAttr.Of(wait).Null()
+	if isNothing {
+		diags = append(diags, origin.Warning(fault.MissingArgument, wait.Range, "This block waits for nothing",
+			"Give it units, links, drivers or fabric, or remove it."))
+	}
+
+	return diags
 }
 
 // checkDetectors refuses detectors that the site does not declare.
@@ -239,7 +253,7 @@ func (s Stage) Gather(
 		diags = append(diags, d.Diags...)
 	}
 	out["detectors"] = cty.ObjectVal(detectors)
-	diags = append(diags, checkDetectors(cfg, names)...)
+	diags = append(diags, check(cfg, names)...)
 
 	return stages.Output{
 		Value:    cty.ObjectVal(out),

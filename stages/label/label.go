@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -16,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
@@ -213,13 +215,29 @@ func (d *decision) addRecommended(patterns schema.Value[[]string]) {
 		}
 	}
 
+	var all []string
 	for _, detector := range slices.Sorted(maps.Keys(d.in.Recommended)) {
 		labels := d.in.Recommended[detector]
 		for _, key := range slices.Sorted(maps.Keys(labels)) {
+			all = append(all, key)
 			if matchesAny(patterns.V, key) && !d.isSet(key) {
 				d.addRecommendedLabel(patterns, detector, key, labels[key])
 			}
 		}
+	}
+	d.warnOfMisspelt(patterns, all)
+}
+
+// warnOfMisspelt warns of patterns that match no recommended label, where one has nearly this key.
+func (d *decision) warnOfMisspelt(patterns schema.Value[[]string], recommended []string) {
+	for i, p := range patterns.V {
+		matches := func(key string) bool { return matchesAny([]string{p}, key) }
+		near := nearest.Word(p, recommended)
+		if near == "" || slices.ContainsFunc(recommended, matches) {
+			continue
+		}
+		d.Warn(fault.DetectorUnknown, patterns.ItemRange(strconv.Itoa(i)), fmt.Sprintf("No detector recommends %q", p),
+			"Did you mean %q?", near)
 	}
 }
 

@@ -42,6 +42,9 @@ func (e *Eval) checkCalls(x hclsyntax.Expression) hcl.Diagnostics {
 // checkLiterals refuses a broken regular expression and a relative path that are written as texts, before evaluation:
 // try() and can() would excuse them on every machine. It warns of a path that prelet's units do not see.
 func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
+	if diag := checkOrder(call); diag != nil {
+		return hcl.Diagnostics{diag}
+	}
 	at := map[string]int{"regex": 0, "regexall": 0, "replace": 1, "file": 0, "fileexists": 0}
 	i, isChecked := at[call.Name]
 	if !isChecked || i >= len(call.Args) {
@@ -76,6 +79,21 @@ func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 	}
 
 	return diags
+}
+
+// checkOrder warns of a search in a text that is written down, for one that is not: it is mostly meant the other way round.
+func checkOrder(call *hclsyntax.FunctionCallExpr) *hcl.Diagnostic {
+	searches := []string{"startswith", "endswith", "strcontains"}
+	if !slices.Contains(searches, call.Name) || len(call.Args) != 2 {
+		return nil
+	}
+	text, isLiteral := value.LiteralText(call.Args[0])
+	if _, isBoth := value.LiteralText(call.Args[1]); !isLiteral || isBoth {
+		return nil
+	}
+
+	return origin.Warning(fault.WrongType, call.Args[0].Range(), fmt.Sprintf("%s searches the text %q", call.Name, text),
+		"The text comes first, and then what is searched in it. Write %s(TEXT, %q).", call.Name, text)
 }
 
 // otherWays are Terraform's functions that do not exist here, and what to do instead.

@@ -69,7 +69,7 @@ func OpenImage(ctx context.Context, e *machine.Env, w lab.Request) (*OpenedImage
 	i.in.Machines = v.Machines
 	i.in.Detectors = e.DetectorHost(w.Where).Survey(ctx, nil, nil)
 	i.in.Runtime = probe.ConfiguredRuntime(ctx, w.Root)
-	i.in.Kernels = probe.ReadKernels(i.in.Root, false)
+	i.in.Kernels = doctor.ReadKernels(i.in.Root, false)
 	i.look()
 
 	return i, machine.CheckStopped(ctx)

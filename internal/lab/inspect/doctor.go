@@ -17,7 +17,6 @@ import (
 	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/generation"
-	"github.com/prelet/prelet/internal/machine/probe"
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/model/check"
 	"github.com/prelet/prelet/internal/model/desired"
@@ -95,7 +94,7 @@ func Doctor(ctx context.Context, e *machine.Env, w lab.Request) (Examined, error
 	}
 	in.Unit = checkUnit(ctx, h, in.Plan)
 	in.Gate = h.Gate().Path()
-	in.Kernels = probe.ReadKernels(root, true)
+	in.Kernels = doctor.ReadKernels(root, true)
 	in.Secrets = checkCredentials(in.Plan, given)
 	if n.Store != nil {
 		in.Files = n.Store.Checks(listChanges(root, in.Plan))

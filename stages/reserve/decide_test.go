@@ -337,8 +337,8 @@ func TestReservedMemoryIsWhereCPUsAre(t *testing.T) {
 	}
 }
 
-// TestUnusedBlocksOfAChosenPolicy: a policy that is chosen by the machine has blocks for other machines, which is no
-// news.
+// TestUnusedBlocksOfAChosenPolicy: a policy that is chosen by the machine has blocks for other machines, which needs no
+// message.
 func TestUnusedBlocksOfAChosenPolicy(t *testing.T) {
 	site := "policy = %s\nstatic { cpu = 1 }\nremainder { cpus = 1 }"
 	if r := mustDecide(t, fmt.Sprintf(site, `"static"`), machineOf(4, 8*gib)); len(r.diags) != 1 {

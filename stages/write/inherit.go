@@ -223,8 +223,8 @@ func nameFile(file string, err error) string {
 }
 
 // readEnvFile returns an environment file of the node as it was before prelet; nil if it is missing or if a recording
-// does not contain it. It fails with a *fault.Fault if this user may not read it, and for a malformed file, such as one
-// that is not UTF-8.
+// does not contain it. It fails with a *fault.Fault if this user may not read it, and for a malformed file, such as
+// text that is not UTF-8.
 func (r *baseReader) readEnvFile(p string) (*kubelet.EnvFile, error) {
 	a, err := r.original(p)
 	var f *fault.Fault

@@ -293,8 +293,8 @@ func (s *stage) gate(have map[string]node, b *broken) {
 	}
 }
 
-// whole says in what the files of a tree are not those of another. Folders that are made or left on the way are no
-// mixture.
+// whole describes how the files of a tree differ from those of another. Folders that are made or left on the way do not
+// count.
 func whole(have, want map[string]node) string {
 	files := func(m map[string]node) map[string]node {
 		out := map[string]node{}

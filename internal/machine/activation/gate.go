@@ -68,7 +68,7 @@ func (g Gate) Shut(why string) error {
 	return g.write(reasonFile, oneLine(why))
 }
 
-// What the gate and its notes need at most for a commit.
+// The space that the gate and its notes need at most for a commit.
 const (
 	gateSpace = 64 << 10 // bytes
 	gateFiles = 8        // inodes

@@ -258,8 +258,8 @@ func (p Spec) labelPatch(n kubelet.NodeObject) kubelet.LabelChanges {
 }
 
 // reconcile patches the labels and the taints of the Node as far as the site enables this and the cluster allows it.
-// The lock is free. It changes no verdict: what it could not patch is drift. The checks "labels" and "taints" have the
-// result.
+// The lock is free. It changes no verdict: items that it could not patch are drift. The checks "labels" and "taints"
+// have the result.
 func (m *StateMachine) reconcile(ctx context.Context, p Spec, checks []CheckResult) []CheckResult {
 	if p.Node == "" {
 		return checks

@@ -20,14 +20,14 @@ type location struct {
 	gateState
 	wayBack
 
-	blockReason string // why a kubelet must not start on what is in place; "" when it may. See whyBlocked
+	blockReason string // why a kubelet must not start on the files in place; "" if it may. See whyBlocked
 	newBoot     bool
 	mayWait     bool
 	mayPatch    bool
 	rounds      int // how often others took over while this process watched
 }
 
-// placement is the generation in place, or the one that is being published, as locate reads it.
+// placement is the generation in place, or the generation that is being published, as locate reads it.
 type placement struct {
 	journal *generation.Journal // nil: no commit or rollback is in progress
 	current *generation.Info    // the generation in place; nil: there is none
@@ -251,7 +251,7 @@ func (m *StateMachine) readFacts(ctx context.Context, t *walkState, on Trigger, 
 	return nil
 }
 
-// whyBlocked returns why no kubelet may start on what is in place, with the next step; "" if one may. All ways to the
+// whyBlocked returns why no kubelet may start on the files in place, with the next step; "" if one may. All ways to the
 // gate ask it, each time before the gate opens: a hold of the site, another machine, files that are not those of one
 // generation, a generation that was never judged on a node that has not joined. prelet=off asks nothing. After a plan,
 // and in a rollback, the files were compared or written by this process.
@@ -333,7 +333,7 @@ func (m *StateMachine) MayGoOn(ctx context.Context, current *generation.Info) bo
 	return m.whyUnjoined(ctx, current) == ""
 }
 
-// whyNotAsFound returns why a kubelet must not start on files of which there is no generation, or "".
+// whyNotAsFound returns why a kubelet must not start on files without a generation, or "".
 func (m *StateMachine) whyNotAsFound() string {
 	over := m.Store.StartsOver()
 	switch {
@@ -589,8 +589,9 @@ func readSpec(s Store, gen int) (spec Spec, err error) {
 	return spec, err
 }
 
-// BlobsOfGoal returns what a rollback from a generation to the state before prelet keeps, which has no blobs: the unit
-// of the kubelet and its health address, as a spec. to is 0, or a generation that restored that state; nil for another.
+// BlobsOfGoal returns the blobs for a rollback from a generation to the state before prelet, which has none of its own:
+// the unit of the kubelet and its health address, as a spec. to is 0, or a generation that restored that state; nil for
+// another.
 func (m *StateMachine) BlobsOfGoal(from, to int) (map[string][]byte, error) {
 	if info, _ := m.Store.Info(to); to != 0 && info.Restores != 0 {
 		return nil, nil

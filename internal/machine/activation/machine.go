@@ -23,7 +23,7 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// StateMachine activates generations, with what it depends on. It is used from one goroutine.
+// StateMachine activates generations. Its fields are its dependencies. It is used from one goroutine.
 type StateMachine struct {
 	Units    Units
 	Store    Store
@@ -169,9 +169,9 @@ func (m *StateMachine) canFix(u Unit, changed map[string][]byte) bool {
 	return m.Waits == nil || m.Waits(u.Name, changed)
 }
 
-// CheckUnit returns the check of a unit that a commit stops and starts: systemd can start it, what it needs exists, its
-// program can be executed, and it waits at the gate. u is read when the check runs. files are those that are in place
-// after the commit. canFix reports whether files of the unit may end what keeps it from starting; nil: there are none.
+// CheckUnit returns the check of a unit that a commit stops and starts: systemd can start it, the files that it needs
+// exist, its program can be executed, and it waits at the gate. u is read when the check runs. files are those that are
+// in place after the commit. canFix reports whether files of the unit may remove the obstacle; nil: it has none.
 func CheckUnit(u *Unit, gate string, files []string, canFix func() bool) check.Row {
 	return check.Row{Name: "unit", Needs: check.Running | check.Files | check.Commit, Run: func(r *check.Recorder) {
 		if u.Load == "loaded" { // systemd starts no other unit by hand

@@ -58,8 +58,8 @@ func MountOf(mounts []Mount, file string) string {
 }
 
 // WhyCovered returns how files of the generation in place that decide about the kubelet are hidden, because something
-// was mounted over them or unmounted since they were written; "" if they are as written, or if that is not known, as
-// where what is mounted does not answer.
+// was mounted over them or unmounted since they were written; "" if they are as written, or if that is not known,
+// because a mount does not answer.
 func (m *StateMachine) WhyCovered(ctx context.Context, current *generation.Info) string {
 	if current == nil || m.WhyForeign(current.Gen) != "" {
 		return ""

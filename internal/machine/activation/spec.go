@@ -58,7 +58,7 @@ type Spec struct {
 	Joins  bool              `json:"joins,omitempty"`  // the node joins with this generation
 	Labels map[string]string `json:"labels,omitempty"` // as planned
 	Taints kubelet.Taints    `json:"taints,omitempty"` // as planned
-	// GoneLabels and GoneTaints are those of earlier generations that are no longer planned: key → values.
+	// GoneLabels and GoneTaints are those of earlier generations that the plan has dropped: key → values.
 	GoneLabels map[string][]string `json:"gone_labels,omitempty"`
 	GoneTaints kubelet.Taints      `json:"gone_taints,omitempty"`
 	// Reconcile: the node patches its own labels after a good verdict.

@@ -18,12 +18,12 @@ type Trigger int
 
 // The triggers up to OnVerify are entries; the others are results of rows.
 const (
-	OnFinish     Trigger = iota // only finish what a crash left
+	OnFinish     Trigger = iota // only finish an interrupted commit or rollback
 	OnChange                    // a run has staged a commit
 	OnResume                    // continue with the generation in place: nothing has to change, or may change
 	OnUnchanged                 // the same, and the site's plan is the one in place
 	OnFailed                    // a run failed before its commit
-	OnNoSite                    // there is no site
+	OnNoSite                    // the node has no site
 	OnOff                       // prelet=off: only the gate opens
 	OnRollback                  // a rollback by hand
 	OnVerify                    // prelet-verify: the kubelet starts, or has crashed
@@ -48,7 +48,7 @@ const (
 	isOpen                // the gate is open
 	isShutOnPurpose       // the gate is shut on purpose: no process of this boot has opened it or put anything in place
 	isBlocked             // the gate is shut and stays so: location.blockReason has the reason; see whyBlocked
-	isWhole               // a kubelet may start on what is in place, made here; location.blockReason is empty
+	isWhole               // a kubelet may start on the files in place, made here; location.blockReason is empty
 	isExhausted           // too many boots began to judge it and did not finish, and a rollback is possible
 	isNewBoot             // no process of this boot has counted itself as a try
 	mayWait               // this process may wait for a start of the unit: it is not prelet.service at boot
@@ -61,7 +61,7 @@ const (
 type step int
 
 const (
-	sweep         step = iota // remove what a commit that never happened has staged
+	sweep         step = iota // remove the staged files of a commit that never happened
 	preflight                 // check whether a commit could be activated; note that the unit runs
 	preflightBack             // the same before a rollback by hand
 	commit                    // write the journal: from here on only forward
@@ -71,7 +71,7 @@ const (
 	complete                  // finish the publish of an interrupted process
 	restore                   // put the contents of an earlier generation in place
 	reload                    // make systemd read its unit files, if one changed and the gate is shut
-	actUnits                  // restart and reload the units that changed files notify; what is owed is found
+	actUnits                  // restart and reload the units that changed files notify, and find owed restarts
 	countTry                  // count this boot as a try
 	openGate                  // open the gate on the generation in place, if it is shut or names another
 	notePending               // note for prelet-verify.service whether a generation has no verdict
@@ -158,7 +158,7 @@ var table = []row{
 	// Prelet is switched off.
 	{In: unmixed, On: []Trigger{OnOff}, Do: []step{openGate}, Then: done},
 
-	// Every other way to the gate asks the same questions first. By what is on purpose, the reason is at the gate
+	// Every other way to the gate asks the same questions first. For a deliberate refusal, the reason is at the gate
 	// already.
 	{
 		In:   inPlace,
@@ -175,7 +175,7 @@ var table = []row{
 		Then: done,
 	},
 
-	// There is no generation: prelet was never used, there is nothing to write, or the state folder was lost.
+	// The store is empty: prelet was never used, had nothing to write, or the state folder was lost.
 	{
 		In:   []phase{none},
 		On:   []Trigger{OnFailed, OnNoSite, OnVerify},

@@ -76,7 +76,6 @@ const (
 	maxSilence = 10 * time.Second
 )
 
-// watchResult is the result of a watch.
 type watchResult struct {
 	verdict  Verdict
 	reason   string
@@ -154,7 +153,7 @@ func (m *StateMachine) watch(
 	return f, err
 }
 
-// hideSecrets hides secrets in what a kubelet says: it is stored.
+// hideSecrets hides secrets in the kubelet's words, which are stored.
 func (m *StateMachine) hideSecrets(f *watchResult) {
 	f.reason = m.redact(f.reason)
 	for i := range f.checks {
@@ -216,7 +215,7 @@ func (m *StateMachine) whyClock(p Spec, cause *Cause, jump time.Duration) (why s
 	return "", false
 }
 
-// watcher watches the kubelet on one generation: at each look it adds to what it has seen.
+// watcher watches the kubelet on one generation: each look adds to its observations.
 type watcher struct {
 	m *StateMachine
 	placement
@@ -237,7 +236,7 @@ type watchLimit struct {
 	fullTimeout bool          // the deadline leaves the whole timeout of the spec
 }
 
-// process is what the looks have seen of the main process of the unit so far. countDeaths and judge fill it.
+// process has the observations of the main process of the unit so far. countDeaths and judge fill it.
 type process struct {
 	hasLooked   bool
 	pid         uint32        // of the last look
@@ -260,7 +259,7 @@ type nodeOwner struct {
 	rival    string        // how the Node was another machine's at a later look; "" if it was not
 }
 
-// logFindings is what the kubelet's log has shown so far.
+// logFindings has the findings in the kubelet's log so far.
 type logFindings struct {
 	cause       *Cause        // after a death or when pods could not start
 	lastLogRead time.Duration // when the log of a death was last read
@@ -575,7 +574,7 @@ func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdic
 
 // whyEdited returns which file that the kubelet reads is not as prelet wrote it; "" if all are. Whether the files were
 // of one generation was asked before the kubelet started, so another program has changed it since: that does not blame
-// the plan, and what the kubelet does with it is in the other checks.
+// the plan, and its effect on the kubelet is in the other checks.
 func (m *StateMachine) whyEdited(ctx context.Context, p Spec) string {
 	if len(p.Files) == 0 {
 		return ""

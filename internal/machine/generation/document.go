@@ -15,8 +15,9 @@ import (
 //
 // A change of a document, also a new member, needs a new format. Later formats must keep the checksum, so that a
 // damaged document is not taken for a newer one, and should keep the meaning of the members of this one: an earlier
-// prelet reads them, opens the gate if the files are those of the manifest, and writes nothing (see Store.Newer). What
-// it cannot decode it does not check, except for the journal: a publish that it cannot rule out keeps the gate shut.
+// prelet reads them, opens the gate if the files are those of the manifest, and writes nothing (see Store.Newer). It
+// does not check documents that it cannot decode, except for the journal: a publish that it cannot rule out keeps the
+// gate shut.
 //
 // The checksum is the only check of a document: a document with a checksum was written by prelet. Before format 2,
 // which 0.1.0 wrote, documents had none.

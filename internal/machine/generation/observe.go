@@ -16,8 +16,8 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// fingerprint identifies an inode and the age of its content. It shows without reading whether a file is still the one
-// that was read before.
+// fingerprint identifies an inode and the age of its content. It shows without reading whether a file is unchanged
+// since it was read.
 type fingerprint struct {
 	dev, ino     uint64
 	size         int64

@@ -237,8 +237,8 @@ func (r *nodeRun) handOver(ctx context.Context) error {
 	return err
 }
 
-// findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may still be starting. A person who
-// waits for it does not wait longer for a process that had that time.
+// findStartEnd returns until when, on the monotonic clock, an unhealthy kubelet may still be starting. For a verify by
+// hand, a kubelet that has run longer than that gets only the time to settle.
 func findStartEnd(ctx context.Context, h *machine.Host, unit string) time.Duration {
 	now := h.Clock.Monotonic()
 	u, err := h.Units.Look(ctx, unit)

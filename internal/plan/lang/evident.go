@@ -22,8 +22,8 @@ const evidentHelp = "Recordings contain the site's text, and plans show it. Writ
 const settingHelp = "It may be a secret, and every user of a node can read its flags. Remove it. For headers, write " +
 	"a file into the folder of the kubelet's drop-ins, with staticPodURLHeader and credential(\"NAME\") in its content."
 
-// refuseSecrets reports what in the site's text is evidently a secret, and hides it from what diagnostics show. What
-// was reported there as a secret already is not reported again.
+// refuseSecrets reports the evident secrets in the site's text, and hides them in the sources of diagnostics. A secret
+// that was already reported is not reported again.
 func (l *loader) refuseSecrets(files []tape.SiteFile, bodies []*hclsyntax.Body) {
 	for _, body := range bodies {
 		l.refuseSettings(body)

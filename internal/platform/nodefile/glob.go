@@ -18,8 +18,8 @@ func IsGlob(pattern string) bool { return strings.ContainsAny(pattern, "*?[") }
 
 // Glob returns the existing paths below the root that a glob means, by name, as glob(3): a * does not match a name that
 // begins with a dot. Below a folder that cannot be read nothing matches. enter returns why a folder, which has no
-// links, must not be searched. The error is that of enter, or of a glob that looks at more than MaxGlobbed names; what
-// was found before it is returned, too.
+// links, must not be searched. The error is that of enter, or of a glob that looks at more than MaxGlobbed names; paths
+// found before it are returned, too.
 func (r Root) Glob(folder, pattern string, enter func(folder string) error) ([]string, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, errors.New("a bracket is not closed")

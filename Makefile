@@ -118,7 +118,7 @@ test-kubetables: ## run the tests of the generator of the kubelet's tables, whic
 .PHONY: test-root
 test-root: ## run those tests that need root, of owners and of folders that other users write
 	@$(TEST) -count=1 ./internal/plan/lang ./internal/platform/atomicfile ./internal/platform/nodefile \
-		./internal/machine/generation ./internal/model/value ./internal/machine/detector
+		./internal/machine/generation ./internal/model/functions ./internal/machine/detector
 
 .PHONY: lint
 lint: ## run golangci-lint: style, line length, complexity
@@ -154,7 +154,7 @@ e2e-detectors: build packages ## test detectors and their packages (C compiler, 
 e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as root
 	cd tools/peers/nfd && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' \
 		-o "$(CURDIR)/bin/nfd-worker" tool
-	PRELET_NFD_WORKER="$(CURDIR)/bin/nfd-worker" $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/model/value
+	PRELET_NFD_WORKER="$(CURDIR)/bin/nfd-worker" $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/model/functions
 
 .PHONY: e2e-arm64
 e2e-arm64: ## compare the plans of all recorded machines on amd64 and arm64 (on amd64, with qemu-user-static by binfmt_misc)

@@ -18,7 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/run"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // TestSealedNode holds that an image of a former node is as one that never was a node: for each example, on each pair of
@@ -68,7 +68,7 @@ func testEnv(t *testing.T) *machine.Env {
 	return &machine.Env{
 		Version:  "0.1.0",
 		Getenv:   func(name string) string { return map[string]string{"CREDENTIALS_DIRECTORY": credentials}[name] },
-		Redactor: value.NewRedactor(),
+		Redactor: secret.NewRedactor(),
 		Say:      func(string) {},
 	}
 }

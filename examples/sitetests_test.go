@@ -18,7 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/lab/sites"
 	"github.com/prelet/prelet/internal/lab/testfile"
 	"github.com/prelet/prelet/internal/machine"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
@@ -44,7 +44,7 @@ func runSiteTests(t *testing.T, o sites.TestOptions) {
 	e := &machine.Env{
 		Version:  "0.1.0",
 		Getenv:   func(string) string { return "" },
-		Redactor: value.NewRedactor(),
+		Redactor: secret.NewRedactor(),
 	}
 	found, err := sites.Test(context.Background(), e, o, func(s *lang.Site, r testfile.MachineResult) error {
 		var b bytes.Buffer

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 )
 
@@ -230,7 +231,7 @@ func (b Block) decodeBlocks(
 // describeWrongType returns which type is needed for a value, or for an item of it, and how that would be written if it
 // is known.
 func (s Spec) describeWrongType(want cty.Type, v cty.Value) string {
-	plain, secrets := value.Plain(v)
+	plain, secrets := secret.Plain(v)
 	t := plain.Type()
 	isText := len(secrets) == 0 && t == cty.String && plain.IsKnown() && !plain.IsNull()
 	wantsTexts := want.Equals(cty.List(cty.String))
@@ -416,7 +417,7 @@ func adviseSecret(name string) string {
 // convertOne converts a value, or an item of one, with this name to a type. Its diagnostic has no place.
 func (s Spec) convertOne(v cty.Value, t cty.Type, name string) (cty.Value, *hcl.Diagnostic) {
 	takesSecrets := s.raw && s.secretWhy == ""
-	if !takesSecrets && len(value.Secrets(v)) > 0 {
+	if !takesSecrets && len(secret.Secrets(v)) > 0 {
 		return cty.UnknownVal(t), origin.Error(
 			fault.Sensitive, hcl.Range{}, "A secret cannot be used for "+name, "%s",
 			cmp.Or(s.secretWhy, adviseSecret(s.Name)),

@@ -70,7 +70,7 @@ run() { # run PART
 		;;
 	samples)
 		TMPDIR=$fast PRELET_SWEEP=full go test -count=1 -timeout 30m ./internal/plan/evaluate ./internal/lab/sites/importer ./internal/machine/probe/cluster \
-			./internal/machine/probe/hardware ./internal/model/value ./examples
+			./internal/machine/probe/hardware ./internal/model/codec ./internal/model/functions ./examples
 		;;
 	fuzz) make fuzz T=10s ;;
 	sweep) make sweep SWEEP=nightly RUN='^TestSweep' ;;

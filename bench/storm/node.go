@@ -15,7 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -122,7 +122,7 @@ func (n node) boot(s *lang.Site, root string) (out outcome) {
 			Root:        root,
 			Site:        s,
 			Credentials: credentials,
-			Redactor:    value.NewRedactor(),
+			Redactor:    secret.NewRedactor(),
 			Store:       store,
 			StateDir:    state,
 			OnRetry: func(r probe.Retry) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/lab/printer"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // documentFormat returns the format of documents that a command line asks for with -o: json or yaml; "" for none. It
@@ -41,7 +41,7 @@ func (a *cli) failureDocument(source string, x exitError) any {
 	if len(diags) == 0 {
 		page, _ := x.code.Page()
 		text := a.nameRoot(cmp.Or(x.Error(), page.Title))
-		summary, detail, _ := strings.Cut(value.NewRedactor().String(text), "\n")
+		summary, detail, _ := strings.Cut(secret.NewRedactor().String(text), "\n")
 		diags = append(diags, printer.Diagnostic{
 			Severity: "error",
 			Code:     string(x.code),

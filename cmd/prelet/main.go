@@ -31,7 +31,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/detector"
 	"github.com/prelet/prelet/internal/machine/run"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
@@ -345,13 +345,13 @@ type cli struct {
 	line           *progressLine // nil without a terminal
 	exact          io.Writer     // stdout without redaction, for a text that is the caller's own
 	getenv         func(string) string
-	redactor       *value.Redactor // see secrets
-	document       string          // json or yaml: the format of documents; "" where a text is printed
-	begun          bool            // the command line is valid: an error is not of its caller
-	printed        bool            // a result is on stdout
-	below          string          // --root; "" for none, and for /
-	on             *machine.Host   // the machine that commands work on; nil is the one below us
-	served         bool            // prelet-apply.service runs this for somebody
+	redactor       *secret.Redactor // see secrets
+	document       string           // json or yaml: the format of documents; "" where a text is printed
+	begun          bool             // the command line is valid: an error is not of its caller
+	printed        bool             // a result is on stdout
+	below          string           // --root; "" for none, and for /
+	on             *machine.Host    // the machine that commands work on; nil is the one below us
+	served         bool             // prelet-apply.service runs this for somebody
 	// detectors changes where detectors are looked for and how they run; nil outside of tests.
 	detectors func(*detector.HostConfig)
 }
@@ -404,9 +404,9 @@ func (a *cli) discardStdout() {
 }
 
 // secrets returns the redactor, which knows the secrets that this process has read and hides what looks like one.
-func (a *cli) secrets() *value.Redactor {
+func (a *cli) secrets() *secret.Redactor {
 	if a.redactor == nil {
-		a.redactor = value.NewRedactor()
+		a.redactor = secret.NewRedactor()
 	}
 	return a.redactor
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/prelet/prelet/internal/lab/printer"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // progressLine is the last line of a terminal, which shows the current wait of a command, or how many of its machines
@@ -166,7 +166,7 @@ func (p *progressLine) draw() {
 // show draws the line with a text, cut to the terminal.
 func (p *progressLine) show(text string) {
 	p.isDrawn = true
-	p.spinner.Describe(value.Cut(text, p.columns-4))
+	p.spinner.Describe(secret.Cut(text, p.columns-4))
 }
 
 // describe returns a wait as text, with its reason and the number of others.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/lab/printer"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // A wait for a server is a line on the terminal of stderr, with what is waited for, since when, until when and why. It
@@ -62,7 +62,7 @@ func TestProgressLine(t *testing.T) {
 	var terminal bytes.Buffer
 	p := newProgressLine(&terminal, 80, strings.ToUpper)
 	defer p.close()
-	screen := printer.NewScreen(&terminal, value.NewRedactor())
+	screen := printer.NewScreen(&terminal, secret.NewRedactor())
 	screen.Hold = p.hold
 	look := func() string {
 		defer terminal.Reset()

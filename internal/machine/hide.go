@@ -11,8 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -38,11 +38,11 @@ func (e *Env) Hiding(source tape.Source) tape.Source {
 func (e *Env) findSecrets(answer []byte) []string {
 	// Without escapes each text is in the document as it is, so a document that holds nothing is not parsed.
 	whole := string(answer)
-	if !strings.Contains(whole, `\`) && !mayHaveSettings(whole) && value.FindEvident(whole) == nil {
+	if !strings.Contains(whole, `\`) && !mayHaveSettings(whole) && secret.FindEvident(whole) == nil {
 		return nil
 	}
 	search := func() []string {
-		own := Env{Redactor: value.NewRedactor()}
+		own := Env{Redactor: secret.NewRedactor()}
 		var v any
 		if json.Unmarshal(answer, &v) == nil {
 			own.hideIn(v)
@@ -169,7 +169,7 @@ func (e *Env) HideFlagsOf(text string) {
 
 func (e *Env) hideUses(flags *kubelet.Flags) {
 	for _, name := range flags.Names() {
-		if value.IsSecretSetting(name) {
+		if secret.IsSecretSetting(name) {
 			e.HideFlag(name, flags.Spellings(name)...)
 		}
 	}
@@ -177,7 +177,7 @@ func (e *Env) hideUses(flags *kubelet.Flags) {
 
 // HideFlag hides the values of a flag if they may be secrets, and of a header also the value alone.
 func (e *Env) HideFlag(name string, values ...string) {
-	if !value.IsSecretSetting(name) {
+	if !secret.IsSecretSetting(name) {
 		return
 	}
 	for _, text := range values {

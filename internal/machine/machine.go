@@ -10,14 +10,14 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/detector"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // Env is what all commands of one process have in common.
 type Env struct {
 	Version  string
 	Getenv   func(string) string
-	Redactor *value.Redactor   // learns each secret that a command reads; all output passes through it
+	Redactor *secret.Redactor  // learns each secret that a command reads; all output passes through it
 	Searched *sync.Map         // secrets of answers by SHA-256: machines of a fleet give equal ones; nil: not kept
 	Say      func(line string) // prints one line while a command runs; it redacts
 	Progress Progress          // nil without a terminal

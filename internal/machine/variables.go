@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
 )
@@ -18,7 +18,7 @@ import (
 // LearnSite hides what in a site is evidently a secret, and redacts the values of its sensitive variables that come
 // from files. It returns an error for each variable of the command line that the site does not declare: a typing error
 // would have no effect.
-func LearnSite(r *value.Redactor, given map[string]probe.Given, s *lang.Site) (unknown hcl.Diagnostics) {
+func LearnSite(r *secret.Redactor, given map[string]probe.Given, s *lang.Site) (unknown hcl.Diagnostics) {
 	for _, text := range s.Secrets {
 		r.Hide(text)
 	}

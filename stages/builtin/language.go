@@ -14,7 +14,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -136,7 +136,7 @@ func outputDocs(stage string, ref reference) []schema.Output {
 // listFunctions returns the functions of the language: first those with prose of their own, then the others with the
 // library's.
 func listFunctions(ref reference) []schema.Function {
-	table := value.Functions()
+	table := functions.Functions()
 	others := maps.Clone(table)
 
 	out := ref.Functions

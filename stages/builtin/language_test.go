@@ -16,7 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -82,7 +82,7 @@ func TestEveryFunctionIsListed(t *testing.T) {
 		}
 		have[f.Name] = f
 	}
-	for name := range value.Functions() {
+	for name := range functions.Functions() {
 		delete(have, name)
 	}
 	// Functions that read, or that need the site, are not in that table.
@@ -190,7 +190,7 @@ func TestDefaultsPassTheirChecks(t *testing.T) {
 // TestDifferencesFromTerraform checks each row of the table: our result by evaluation, and Terraform's where its
 // function comes from a library.
 func TestDifferencesFromTerraform(t *testing.T) {
-	ours := value.Functions()
+	ours := functions.Functions()
 	theirs := maps.Clone(ours)
 	theirs["yamldecode"], theirs["jsondecode"] = ctyyaml.YAMLDecodeFunc, stdlib.JSONDecodeFunc
 

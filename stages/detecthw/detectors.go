@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
@@ -312,7 +313,7 @@ func (d *detection) value() cty.Value {
 
 	switch d.state {
 	case stateOK:
-		v, err := value.FromJSONTyped(d.raw, t)
+		v, err := codec.FromJSONTyped(d.raw, t)
 		if err == nil {
 			v, err = withhold(v, "detector "+d.Name, d.withheld)
 		}

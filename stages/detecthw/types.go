@@ -11,6 +11,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 )
@@ -167,7 +168,7 @@ func scalarOf(v reflect.Value) (cty.Value, error) {
 	if v.CanInt() {
 		return cty.NumberVal(new(big.Float).SetPrec(numberPrecision).SetInt64(v.Int())), nil
 	}
-	out, err := value.FromGo(v.Interface())
+	out, err := codec.FromGo(v.Interface())
 	if err != nil {
 		return cty.DynamicVal, fmt.Errorf(": %w", err)
 	}

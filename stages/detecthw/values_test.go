@@ -10,6 +10,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 )
@@ -116,7 +117,7 @@ func TestFactsValueIsThatOfJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := value.FromJSONTyped(raw, factsType())
+		want, err := codec.FromJSONTyped(raw, factsType())
 		if err != nil {
 			t.Fatal(err)
 		}

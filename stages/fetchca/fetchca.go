@@ -11,9 +11,10 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -83,7 +84,7 @@ func (s Stage) Gather(
 	diags = append(diags, notePins(env.Cluster, trust)...)
 	diags = append(diags, warnExpired(env.Cluster, trust)...)
 
-	if value.HasPlaceholder(trust.PEM) {
+	if secret.HasPlaceholder(trust.PEM) {
 		return stages.Output{}, append(diags, origin.Error(
 			fault.ClusterUnusable,
 			cfg.Range,
@@ -92,7 +93,7 @@ func (s Stage) Gather(
 		))
 	}
 
-	v, err := value.FromJSONTyped(ans.Value, outputs)
+	v, err := codec.FromJSONTyped(ans.Value, outputs)
 	if err != nil {
 		return stages.Output{}, hcl.Diagnostics{
 			origin.Error(fault.Internal, cfg.Range, "The answer has the wrong form", "%s.", err),

@@ -18,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
@@ -303,9 +305,9 @@ func (s Stage) gatherFile(
 
 // decode reads YAML, or JSON: not all escapes of JSON are also YAML's.
 func decode(text string) (cty.Value, error) {
-	v, err := value.DecodeYAML([]byte(text))
+	v, err := codec.DecodeYAML([]byte(text))
 	if err != nil && json.Valid([]byte(text)) {
-		return value.DecodeJSON([]byte(text))
+		return codec.DecodeJSON([]byte(text))
 	}
 
 	return v, err
@@ -323,7 +325,7 @@ func checkText(code fault.Code, at hcl.Range, what, text string) (diags hcl.Diag
 				"a path or name with one changes. Write it in NFC at its source, as `uconv -x nfc` does.",
 		))
 	}
-	if value.HasPlaceholder(text) {
+	if secret.HasPlaceholder(text) {
 		diags = append(diags, failure(code, at, what+" has a character that prelet reserves",
 			"Remove U+E000 and U+E001 from it.")...)
 	}

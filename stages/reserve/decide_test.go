@@ -11,12 +11,12 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -130,7 +130,7 @@ func TestOutputs(t *testing.T) {
 		"policy = \"gke\"\nmax_pods = 64\nfloor = { memory = \"16Gi\" }\ntopology {\n cores = 4\n spread = \"numa\"\n}",
 		in,
 	)
-	b, err := value.ToGo(cty.ObjectVal(r.out))
+	b, err := codec.ToGo(cty.ObjectVal(r.out))
 	must(t, err)
 	want := map[string]any{
 		"kube_reserved":   map[string]any{"memory": "16Gi"},
@@ -302,7 +302,7 @@ func TestTheKubeletTakesIt(t *testing.T) {
 					topology,
 				)
 				r := mustDecide(t, site, withBase(sockets(2, 8, true, memTotal(256)), base))
-				list, err := value.ToGo(r.out["reserved_memory"])
+				list, err := codec.ToGo(r.out["reserved_memory"])
 				must(t, err)
 				c := kubelet.NewConfig()
 				must(t, c.Merge(r.node.Config))

@@ -8,11 +8,11 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -139,7 +139,7 @@ func (a *adder) addPatch(b schema.Body) {
 		return
 	}
 
-	g, _ := value.ToGo(v.Cty) // cannot fail: it is known, and has no secrets
+	g, _ := codec.ToGo(v.Cty) // cannot fail: it is known, and has no secrets
 	m, _ := g.(map[string]any)
 	settings := desired.Leaves(m, func(path []string) []origin.Origin {
 		return v.ItemOrigins(path[0])

@@ -10,11 +10,11 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -136,7 +136,7 @@ func (r *baseReader) warnConfig(s source, duplicates []string) {
 	}
 
 	isJSON := strings.HasPrefix(strings.TrimSpace(s.text), "{")
-	if at := value.FindLoneSurrogate(s.text); at >= 0 && isJSON {
+	if at := codec.FindLoneSurrogate(s.text); at >= 0 && isJSON {
 		why := fmt.Sprintf(
 			"%s: %s is an unpaired surrogate, which is not a character: the kubelet reads U+FFFD",
 			s.where, s.text[at:at+6],

@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -53,15 +53,15 @@ func (r *renderer) renderBootstrap(b schema.Body) {
 	if !strings.Contains(url, "://") {
 		url = "https://" + url
 	}
-	token := value.Credential(r.in.Access.Token)
-	placeholder, _ := value.Plain(token)
+	token := secret.Credential(r.in.Access.Token)
+	placeholder, _ := secret.Plain(token)
 	text := cty.StringVal(kubelet.BootstrapKubeconfig(
 		url,
 		r.in.Access.ProxyURL,
 		ca.V,
 		placeholder.AsString(),
 	))
-	t, err := value.TextOf(text.WithMarks(token.Marks()))
+	t, err := secret.TextOf(text.WithMarks(token.Marks()))
 	if err != nil {
 		r.Error(fault.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
 		return
@@ -138,7 +138,7 @@ func (r *renderer) renderKubeconfig(b schema.Body) {
 	r.add(b, desired.File{
 		Path:        file,
 		Kind:        desired.Regular,
-		Text:        value.PlainText(text),
+		Text:        secret.PlainText(text),
 		Purpose:     "kubeconfig",
 		OutsideHash: true,
 		Origins:     place(r.in.Address, b.Range),
@@ -166,7 +166,7 @@ func (r *renderer) renderCA(b schema.Body) {
 	r.add(b, desired.File{
 		Path:    caPath.Of(b).V,
 		Kind:    desired.Regular,
-		Text:    value.PlainText(strings.TrimSuffix(v.V, "\n") + "\n"),
+		Text:    secret.PlainText(strings.TrimSuffix(v.V, "\n") + "\n"),
 		Mode:    0o644,
 		Purpose: "ca",
 		Origins: from,
@@ -213,7 +213,7 @@ func (r *renderer) renderFile(b schema.Body) {
 		return
 	}
 
-	text, err := value.TextOf(c.Cty)
+	text, err := secret.TextOf(c.Cty)
 	if err != nil {
 		r.Error(
 			fault.WrongType,

@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/printable"
 )
 
 // pathsText is docs/reference/paths.md. Its tables are the places that are refused.
@@ -137,7 +137,7 @@ func checkPath(p string) error {
 	case path.Clean(p) != p || p == "/":
 		return fmt.Errorf("%q is not a clean path: write %q, without . and .. and double slashes", p, path.Clean(p))
 	case strings.ContainsFunc(p, func(r rune) bool {
-		return !value.IsVisible(r)
+		return !printable.IsVisible(r)
 	}):
 		return fmt.Errorf("%q contains an invisible character, or a character that controls a terminal", p)
 	case len(p) > maxPath:
@@ -170,7 +170,7 @@ func checkKubeletPath(p string) error {
 // checkForce checks a reason for writing a file of the system.
 func checkForce(s string) error {
 	isText := strings.ContainsFunc(s, unicode.IsLetter) && !strings.ContainsFunc(s, func(r rune) bool {
-		return r != ' ' && !value.IsVisible(r)
+		return r != ' ' && !printable.IsVisible(r)
 	})
 	if !isText || len(s) > maxForce {
 		return fmt.Errorf("write the reason in one line of at most %d characters, which plan and status show", maxForce)

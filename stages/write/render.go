@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -353,7 +354,7 @@ func (r *renderer) renderFlags(b schema.Body, n desired.Node) {
 	}
 	r.warnJoin(n)
 	if read.privateMode != 0 {
-		file.Text = value.TemplateText(env.String())
+		file.Text = secret.TemplateText(env.String())
 		file.Mode = read.privateMode
 	}
 	r.add(b, file)
@@ -399,7 +400,7 @@ func (r *renderer) kubeletFile(b schema.Body, purpose, path, text string) desire
 	return desired.File{
 		Path:    path,
 		Kind:    desired.Regular,
-		Text:    value.PlainText(text),
+		Text:    secret.PlainText(text),
 		Mode:    0o644,
 		Purpose: purpose,
 		Origins: place(r.in.Address, b.Range),

@@ -20,7 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/lab/printer"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -75,7 +75,7 @@ func writeMachine(t *testing.T) string {
 
 	page := filepath.Join(t.TempDir(), "machine.html")
 	err := writeTo(page, func(w io.Writer) error {
-		return printer.BootHTML(w, printer.BootView{View: printer.View{Plan: p}}, value.NewRedactor())
+		return printer.BootHTML(w, printer.BootView{View: printer.View{Plan: p}}, secret.NewRedactor())
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func writeFleet(t *testing.T) string {
 	r.Finish()
 
 	page := filepath.Join(t.TempDir(), "fleet.html")
-	err := writeTo(page, func(w io.Writer) error { return printer.FleetHTML(w, r, value.NewRedactor()) })
+	err := writeTo(page, func(w io.Writer) error { return printer.FleetHTML(w, r, secret.NewRedactor()) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -54,7 +54,7 @@ func compare(version, log string) (lines []string, err error) {
 		return nil, err
 	}
 
-	e := &machine.Env{Version: "test", Getenv: os.Getenv, Redactor: value.NewRedactor(), Say: func(string) {}}
+	e := &machine.Env{Version: "test", Getenv: os.Getenv, Redactor: secret.NewRedactor(), Say: func(string) {}}
 	request := lab.Request{Where: machine.Where{Config: []string{"/etc/prelet"}}, KubeletVersion: version}
 	options := fleets.PlanOptions{Request: request}
 	_, err = fleets.Plan(context.Background(), e, options, func(p planning.Planned) error {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // IsNamed reports whether a path names a bundle, as prelet bundle requires it.
@@ -108,7 +108,7 @@ func decodeEdited(text []byte) (*tape.Recording, error) {
 	case err == nil:
 		err = checkFacts(out, text)
 	case isBounded && !errors.Is(err, tape.ErrNewer) && !errors.Is(err, tape.ErrNoFormat):
-		if at := value.CheckStrict(text, 0, reflect.TypeFor[tape.Document]()); at != nil {
+		if at := codec.CheckStrict(text, 0, reflect.TypeFor[tape.Document]()); at != nil {
 			err = fmt.Errorf("not a recording: %w", at)
 		}
 	}
@@ -139,7 +139,7 @@ func checkFacts(r *tape.Recording, text []byte) error {
 			if a.Kind != e.Kind || a.Answer.Value == nil {
 				continue
 			}
-			err := value.CheckStrict(text, bytes.Index(text, a.Answer.Value), reflect.TypeFor[tape.Facts]())
+			err := codec.CheckStrict(text, bytes.Index(text, a.Answer.Value), reflect.TypeFor[tape.Facts]())
 			if err != nil {
 				return err
 			}

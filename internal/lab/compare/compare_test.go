@@ -14,8 +14,8 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -273,7 +273,7 @@ func TestDiskStates(t *testing.T) {
 		"restored file": {"file", "", "", []string{"file /f restore  "}},
 	} {
 		f := evaluate.FileChange{Action: "update", Old: tape.TargetAns{Exists: c.before != "", Text: c.before}}
-		f.File = desired.File{Path: "/f", Kind: desired.Regular, Purpose: c.purpose, Text: value.PlainText(c.after)}
+		f.File = desired.File{Path: "/f", Kind: desired.Regular, Purpose: c.purpose, Text: secret.PlainText(c.after)}
 		if c.purpose == "kubelet-config" {
 			parsed, err := kubelet.ParseConfig(c.after)
 			if err != nil {

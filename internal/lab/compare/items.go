@@ -9,7 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -171,7 +171,7 @@ func (i Items) diff(after Items) (out []NodeChange) {
 		case is == "":
 			c.Action = "delete"
 		}
-		if value.HasPlaceholder(c.From + c.To) {
+		if secret.HasPlaceholder(c.From + c.To) {
 			c.From, c.To, c.Hidden = "", "", Secret
 		}
 		if c.Kind == "flag" {

@@ -10,8 +10,8 @@ import (
 	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/model/check"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -197,7 +197,7 @@ func (in *Observations) checkCredentials(r *check.Recorder) {
 			r.Problem(
 				s.Name+" cannot be read",
 				s.Err.Error(),
-				value.CredentialHint(s.Name),
+				secret.CredentialHint(s.Name),
 			)
 		}
 	}

@@ -9,8 +9,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -140,8 +142,8 @@ func (w *walker) isFromDetectors(i *lang.Instance, c eval.Scope, key string) boo
 			return isMatch
 		})
 	}
-	plain, _ := value.Plain(v)
-	x, _ := value.ToGo(plain) // nil if a part is unknown
+	plain, _ := secret.Plain(v)
+	x, _ := codec.ToGo(plain) // nil if a part is unknown
 	patterns, _ := x.([]any)
 
 	return slices.ContainsFunc(patterns, func(pattern any) bool {
@@ -231,7 +233,7 @@ func (w *walker) addCandidateValue(c candidate) string {
 	}
 	w.addExpression("", c.x, c.Scope, nil, 1)
 
-	plain, _ := value.Plain(v)
+	plain, _ := secret.Plain(v)
 	switch {
 	case err != nil:
 		return "left it out: " + summary(err) + "."

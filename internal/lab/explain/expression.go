@@ -9,7 +9,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/evaluate"
@@ -116,7 +118,7 @@ type hider struct {
 // hide returns the text in place of a part of a value that must not or cannot be shown; "" for other parts. A
 // collection with a mark of its own is hidden as a whole.
 func (h *hider) hide(v cty.Value, at cty.Path) string {
-	secrets := value.OwnSecrets(v)
+	secrets := secret.OwnSecrets(v)
 	switch {
 	case len(secrets) > 0:
 		return h.add(at, IsSensitive, "it contains "+strings.Join(secrets, ", "))
@@ -162,5 +164,5 @@ func toGo(v cty.Value) (any, error) {
 		return part, nil
 	})
 
-	return value.ToGo(plain)
+	return codec.ToGo(plain)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/model/functions"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -91,7 +93,7 @@ func (w *walker) isOperand(x hclsyntax.Expression, c eval.Scope) bool {
 	case *hclsyntax.ConditionalExpr:
 		return true
 	case *hclsyntax.FunctionCallExpr:
-		return value.ReadsMachine(x.Name)
+		return functions.ReadsMachine(x.Name)
 	}
 	_, ok := w.parseReference(x, c)
 
@@ -273,8 +275,8 @@ func (w *walker) addDevice(v cty.Value, p path, depth int) {
 // findDevice returns the path of a device in the outputs of the stages; nil if the object is not one.
 func (w *walker) findDevice(i *lang.Instance, device cty.Value) path {
 	out, _ := w.e.Output(i.Addr())
-	facts, _ := value.Plain(out)
-	device, _ = value.Plain(device)
+	facts, _ := secret.Plain(out)
+	device, _ = secret.Plain(device)
 	if !device.Type().IsObjectType() || !facts.IsKnown() || facts.IsNull() {
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/model/codec"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 )
 
@@ -24,9 +26,9 @@ func (w *walker) show(v cty.Value) string {
 	if v == cty.NilVal {
 		return ""
 	}
-	text := value.Format(v, math.MaxInt, value.Hide)
+	text := value.Format(v, math.MaxInt, secret.Hide)
 	if utf8.RuneCountInString(text) > maxShown {
-		inside, _ := value.Open(v)
+		inside, _ := secret.Open(v)
 		return w.abbreviate(inside)
 	}
 
@@ -54,7 +56,7 @@ func (w *walker) abbreviate(v cty.Value) string {
 
 // showGo shows a value of a decoded document.
 func (w *walker) showGo(v any) string {
-	x, err := value.FromGo(v)
+	x, err := codec.FromGo(v)
 	if err != nil {
 		return unknown
 	}

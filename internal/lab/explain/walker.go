@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
@@ -255,7 +256,7 @@ func join(parts ...string) string {
 
 // textOf returns the text of a known string, number or bool that is not a secret; else "".
 func textOf(v cty.Value) string {
-	if len(value.Secrets(v)) > 0 {
+	if len(secret.Secrets(v)) > 0 {
 		return ""
 	}
 	text, _ := value.KeyText(v)

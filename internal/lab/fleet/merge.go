@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // Shard is the part of the recordings that a partial result is of.
@@ -43,7 +43,7 @@ func Decode(text []byte) (*FleetEffect, error) {
 	}
 
 	var r FleetEffect
-	if err := value.DecodeStrict(text, &r, nil); err != nil {
+	if err := codec.DecodeStrict(text, &r, nil); err != nil {
 		return nil, fault.RecordingInvalid.Errorf("%s", err)
 	}
 	if s := r.Shard; s == nil || s.Index < 0 || s.Index >= s.Of {

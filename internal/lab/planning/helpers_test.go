@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/machine"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 func newTestEnv() *machine.Env {
 	return &machine.Env{
-		Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor(),
+		Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: secret.NewRedactor(),
 		Say: func(string) {},
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/lab"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/model/desired"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -38,7 +38,7 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 	}
 
 	removed := evaluate.FileChange{File: desired.File{Path: "/etc/kubelet.d/b.env"}, Action: "delete"}
-	fixed := desired.File{Path: "/etc/kubelet.d/a.env", Kind: desired.Regular, Text: value.PlainText("A=--v=2\n")}
+	fixed := desired.File{Path: "/etc/kubelet.d/a.env", Kind: desired.Regular, Text: secret.PlainText("A=--v=2\n")}
 	for name, c := range map[string]struct {
 		where   lab.Request
 		version string

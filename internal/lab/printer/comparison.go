@@ -9,7 +9,7 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/prelet/prelet/internal/lab/compare"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 const (
@@ -22,7 +22,7 @@ func ComparisonText(w io.Writer, d compare.Difference, s Style) error {
 	return s.render(w, "comparison", d, template.FuncMap{
 		"at":         func(path string) string { return s.cell(strings.TrimPrefix(path, ".")) },
 		"change":     s.describeChange,
-		"detail":     func(v compare.Value) string { return value.Cut(s.cell(string(v)), maxDetail) },
+		"detail":     func(v compare.Value) string { return secret.Cut(s.cell(string(v)), maxDetail) },
 		"diff":       func(diff string) string { return indentDiff(s.colourDiff(maxNewLines, diff)) },
 		"faint":      s.faint,
 		"generation": generationTitle,

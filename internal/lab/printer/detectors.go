@@ -74,7 +74,7 @@ func jsonText(v any) string {
 		return "{" + Count(len(v), "element") + "}"
 	}
 
-	return printable(fmt.Sprint(v))
+	return maskControls(fmt.Sprint(v))
 }
 
 // DetectorRows is the document of `detectors list`: the detectors that would run, and why the others would not.
@@ -126,7 +126,7 @@ func attributeRows(attributes []contract.Attribute) (rows [][]string) {
 		if a.Default != nil {
 			text += ", default " + jsonText(a.Default)
 		}
-		rows = append(rows, []string{a.Name, printable(text), printable(a.Doc)})
+		rows = append(rows, []string{a.Name, maskControls(text), maskControls(a.Doc)})
 	}
 
 	return rows

@@ -13,7 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // Sorted returns diagnostics without duplicates, notes first and errors last, since the end of the output is read
@@ -110,7 +110,7 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 	}
 
 	before := columns(expandTabs(text[:min(r.Start.Byte-start, len(text))]))
-	line := []rune(printable(expandTabs(text)))
+	line := []rune(maskControls(expandTabs(text)))
 	room := max(min(b.Width-8, maxSnippet), maxMarked)
 	keep := room - 1 - min(marked, maxMarked)
 	if before > keep {
@@ -135,7 +135,7 @@ func hideSecrets(src []byte) []byte {
 		return nil
 	}
 
-	return value.BlankEvident(userOfURL().ReplaceAllFunc(src, func(found []byte) []byte {
+	return secret.BlankEvident(userOfURL().ReplaceAllFunc(src, func(found []byte) []byte {
 		return []byte("://" + strings.Repeat("*", len(found)-len("://@")) + "@")
 	}))
 }
@@ -144,8 +144,8 @@ func expandTabs(line string) string {
 	return strings.ReplaceAll(line, "\t", "    ")
 }
 
-// printable replaces control characters, so that a text has no effect on the terminal.
-func printable(line string) string {
+// maskControls replaces control characters, so that a text has no effect on the terminal.
+func maskControls(line string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '·'

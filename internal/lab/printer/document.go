@@ -7,7 +7,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // EncodeJSON writes one document on one line.
@@ -20,7 +21,7 @@ func EncodeJSON(w io.Writer, v any) error {
 // WriteDocument writes a value as JSON whose strings are redacted. Raw text is not searched, not even that of a screen:
 // a secret such as "true" or "2026" would be found outside of strings. A key is redacted only for a secret that may not
 // be an ordinary word, because most keys are names of the format.
-func WriteDocument(w io.Writer, v any, r *value.Redactor) error {
+func WriteDocument(w io.Writer, v any, r *secret.Redactor) error {
 	var text bytes.Buffer
 	if err := EncodeJSON(&text, v); err != nil {
 		return err
@@ -33,11 +34,11 @@ func WriteDocument(w io.Writer, v any, r *value.Redactor) error {
 	}
 	redacted := mapStrings(text.Bytes(), redactKey, r.String)
 
-	return writeExact(w, value.Visible(string(redacted)))
+	return writeExact(w, printable.Visible(string(redacted)))
 }
 
 // WriteYAML writes a value as a document of YAML, with the fields, and redacted, as WriteDocument does.
-func WriteYAML(w io.Writer, v any, r *value.Redactor) error {
+func WriteYAML(w io.Writer, v any, r *secret.Redactor) error {
 	var text bytes.Buffer
 	if err := WriteDocument(&text, v, r); err != nil {
 		return err
@@ -48,7 +49,7 @@ func WriteYAML(w io.Writer, v any, r *value.Redactor) error {
 	}
 
 	// JSON has a text in one line, with escapes; YAML has its lines and characters.
-	shown := new(lineHead).disarm(value.Visible(string(document)), `\u%04x`)
+	shown := new(lineHead).disarm(printable.Visible(string(document)), `\u%04x`)
 
 	return writeExact(w, "---\n"+shown)
 }

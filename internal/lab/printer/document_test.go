@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // TestWriteDocument redacts secrets that are also words of JSON, keys of the format and numbers.
 func TestWriteDocument(t *testing.T) {
-	r := value.NewRedactor()
+	r := secret.NewRedactor()
 	for _, secret := range []string{"true", "null", "mode", "2026", "CANARY-key", `C"\\ANARY`} {
 		r.Add([]byte(secret))
 	}
@@ -28,7 +28,7 @@ func TestWriteDocument(t *testing.T) {
 // TestWriteYAML: YAML has the lines of a text, which may be commands for a terminal or for a GitHub runner.
 func TestWriteYAML(t *testing.T) {
 	var b bytes.Buffer
-	err := WriteYAML(&b, map[string]string{"a": "x\n::stop-commands::y\n", "b": "\u202e\x1b[2J"}, value.NewRedactor())
+	err := WriteYAML(&b, map[string]string{"a": "x\n::stop-commands::y\n", "b": "\u202e\x1b[2J"}, secret.NewRedactor())
 	got := b.String()
 	if err != nil || !strings.HasPrefix(got, "---\na: |") || strings.Contains(got, "\n  ::") ||
 		strings.ContainsAny(got, "\u202e\x1b") {

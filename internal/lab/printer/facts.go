@@ -58,7 +58,7 @@ func Count(n int, noun string) string {
 // textOf returns a fact as text, without control characters of firmware and drivers; "" if it is nil.
 func textOf(v any) string {
 	if v := reflect.Indirect(reflect.ValueOf(v)); v.IsValid() {
-		return printable(fmt.Sprint(v))
+		return maskControls(fmt.Sprint(v))
 	}
 
 	return ""
@@ -268,7 +268,7 @@ func reasons(us []tape.UnknownFact, isFailed bool) (rows [][]string) {
 
 	for _, reason := range order {
 		names := strings.Join(shortenNames(facts[reason]), ", ")
-		rows = append(rows, []string{printable(names), printable(reason.Why)})
+		rows = append(rows, []string{maskControls(names), maskControls(reason.Why)})
 	}
 
 	return rows

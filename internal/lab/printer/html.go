@@ -11,7 +11,7 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // htmlFiles are the parts of the pages. A page has its style and its script inside, and loads nothing.
@@ -20,7 +20,7 @@ import (
 var htmlFiles embed.FS
 
 // htmlStyle returns the style of pages, which only redacts.
-func htmlStyle(r *value.Redactor) Style {
+func htmlStyle(r *secret.Redactor) Style {
 	return Style{Width: 200, screen: &Screen{redactor: r}}
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -31,8 +31,8 @@ const htmlSecret = "s3cr3t<&'+canary"
 // A text as a recording could have it.
 const htmlHostile = "\"><script>hacked=1</script>\u202egnp " + htmlSecret
 
-func htmlRedactor() *value.Redactor {
-	r := value.NewRedactor()
+func htmlRedactor() *secret.Redactor {
+	r := secret.NewRedactor()
 	r.Add([]byte(htmlSecret))
 
 	return r
@@ -102,7 +102,7 @@ func TestBootHTML(t *testing.T) {
 				hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 1}}, "a warning", "its reason")},
 			Node: desired.Node{Labels: []desired.Label{{Key: "rack", Value: htmlHostile}}},
 			Changes: []evaluate.FileChange{{Action: "create", File: desired.File{Path: "/etc/x", Kind: desired.Regular, Purpose: "file",
-				Text: value.PlainText(htmlHostile + "\n")}}},
+				Text: secret.PlainText(htmlHostile + "\n")}}},
 			Facts: &tape.Facts{Unknown: []tape.UnknownFact{{Fact: "os.name", Why: htmlHostile}}},
 		}},
 		Status: &report.Status{

@@ -19,8 +19,9 @@ import (
 	"github.com/prelet/prelet/internal/lab/fleet"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -41,10 +42,10 @@ type htmlMessage struct {
 }
 
 // BootHTML writes the page of a boot.
-func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
+func BootHTML(w io.Writer, v BootView, r *secret.Redactor) error {
 	s := htmlStyle(r)
 	v.Full = true
-	node := value.VisibleLine(nameNode(v))
+	node := printable.VisibleLine(nameNode(v))
 	data := struct {
 		BootView
 		Node     string
@@ -63,7 +64,7 @@ func BootHTML(w io.Writer, v BootView, r *value.Redactor) error {
 
 	return s.writePage(w, "boot.gohtml", "prelet: "+node, v.Version, data, template.FuncMap{
 		"about":    v.describeFile,
-		"base":     value.VisibleLine,
+		"base":     printable.VisibleLine,
 		"devices":  pageDevices,
 		"diff":     s.fileDiff,
 		"effect":   describeEffect,

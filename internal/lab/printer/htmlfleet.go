@@ -10,7 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/lab/compare"
 	"github.com/prelet/prelet/internal/lab/fleet"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // htmlEffect is a change of some groups: one cell for each of the first groups, nil for one without the change.
@@ -26,7 +26,7 @@ const (
 )
 
 // FleetHTML writes the page of a fleet's plan.
-func FleetHTML(w io.Writer, r *fleet.FleetEffect, redactor *value.Redactor) error {
+func FleetHTML(w io.Writer, r *fleet.FleetEffect, redactor *secret.Redactor) error {
 	own := slices.Clone(r.Groups)
 	for i, g := range own {
 		own[i] = r.Own(g)

@@ -16,7 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -325,5 +325,5 @@ func (s Style) formatBrief(v any, width int) string {
 		return fmt.Sprint(v)
 	}
 
-	return value.Cut(s.cell(string(b)), max(width, 20))
+	return secret.Cut(s.cell(string(b)), max(width, 20))
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/prelet/prelet/internal/lab/fleet"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 //go:embed views/*.tmpl
@@ -42,7 +42,7 @@ func (s Style) Render(
 		"pairs":     pairs,
 		"part":      part,
 		"pad":       func(v any, width int) string { return pad(fmt.Sprint(v), width) },
-		"printable": printable,
+		"printable": maskControls,
 		"red":       s.red,
 		"table":     func(indent string, rows [][]string) string { return s.indentTable(indent, rows, nil) },
 		"wrap":      s.wrapBehind,
@@ -75,7 +75,7 @@ var parts = sync.OnceValue(func() *template.Template {
 		"named":        nameTaint,
 		"numbers":      countItems,
 		"of":           ofCount,
-		"secrets":      value.Text.Secrets,
+		"secrets":      secret.Text.Secrets,
 		"semicolons":   func(parts ...string) string { return joinParts("; ", parts...) },
 		"sign":         func(action string) string { return signs[action] },
 		"units":        describeUnits,
@@ -134,7 +134,7 @@ func (s Style) wrapBehind(first, next, text string) string {
 func pairs(cells ...string) (rows [][]string) {
 	for row := range slices.Chunk(cells, 2) {
 		if row[1] != "" {
-			rows = append(rows, []string{row[0], printable(row[1])})
+			rows = append(rows, []string{row[0], maskControls(row[1])})
 		}
 	}
 

@@ -12,7 +12,8 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // Screen writes to a terminal, a pipe or the journal. It redacts the secrets that its redactor knows, and escapes
@@ -20,7 +21,7 @@ import (
 // with a random pen, which no input can contain.
 type Screen struct {
 	to       io.Writer
-	redactor *value.Redactor
+	redactor *secret.Redactor
 	pen      string
 	// Hold, unless it is nil, is called with each text before it is written, and the function that it returns
 	// afterwards.
@@ -38,7 +39,7 @@ type lineHead struct {
 }
 
 // NewScreen returns a screen that writes to a writer.
-func NewScreen(to io.Writer, r *value.Redactor) *Screen {
+func NewScreen(to io.Writer, r *secret.Redactor) *Screen {
 	return &Screen{
 		to:       to,
 		redactor: r,
@@ -107,7 +108,7 @@ func writeExact(w io.Writer, text string) error {
 func (s *Screen) show(text string) string {
 	var out []string
 	for _, part := range strings.Split(s.redactor.String(text), s.pen) {
-		out = append(out, value.Visible(part))
+		out = append(out, printable.Visible(part))
 	}
 
 	return strings.Join(out, "\x1b")

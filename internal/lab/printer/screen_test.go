@@ -10,13 +10,13 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // TestScreen lets nothing act on the terminal but its own colours, also where a character comes in two parts.
 func TestScreen(t *testing.T) {
 	var b bytes.Buffer
-	r := value.NewRedactor()
+	r := secret.NewRedactor()
 	r.Add([]byte("CANARY with blanks"))
 	screen := NewScreen(&b, r)
 	s := Style{Colour: true, Width: 20, screen: screen}
@@ -48,7 +48,7 @@ func TestScreenDisarmsCommands(t *testing.T) {
 		"not at the begin":    {[]string{"a ::error::x\nfe80::1 [::1]:6443\n"}, "a ::error::x\nfe80::1 [::1]:6443\n"},
 	} {
 		var b strings.Builder
-		s := NewScreen(&b, value.NewRedactor())
+		s := NewScreen(&b, secret.NewRedactor())
 		for _, text := range c.writes {
 			if _, err := s.Write([]byte(text)); err != nil {
 				t.Fatal(err)
@@ -62,28 +62,28 @@ func TestScreenDisarmsCommands(t *testing.T) {
 
 // TestSecretsAreRedactedBeforeLayout breaks lines in the middle of a secret, and cuts it.
 func TestSecretsAreRedactedBeforeLayout(t *testing.T) {
-	const secret = "CANARY-one two-CANARY three-CANARY-four five-CANARY-six"
-	r := value.NewRedactor()
-	r.Add([]byte(secret))
+	const canary = "CANARY-one two-CANARY three-CANARY-four five-CANARY-six"
+	r := secret.NewRedactor()
+	r.Add([]byte(canary))
 	for width := 12; width < 90; width += 3 {
 		var b bytes.Buffer
 		s := Style{Width: width, screen: NewScreen(&b, r)}
 		d := origin.Error(
 			fault.Sensitive,
 			hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: 1, Column: 1}, End: hcl.Pos{Line: 1, Column: 2, Byte: 1}},
-			"It is "+secret,
-			"The value "+secret+" is wrong.",
+			"It is "+canary,
+			"The value "+canary+" is wrong.",
 		)
 		if err := Diagnostics(
 			s.screen,
-			map[string][]byte{"a.hcl": []byte("x = \"" + secret + "\"")},
+			map[string][]byte{"a.hcl": []byte("x = \"" + canary + "\"")},
 			hcl.Diagnostics{d},
 			s,
 		); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintln(s.screen, strings.Join(s.table([][]string{{"name", secret}}, width, nil), "\n"))
-		fmt.Fprintln(s.screen, s.formatBrief(secret, width))
+		fmt.Fprintln(s.screen, strings.Join(s.table([][]string{{"name", canary}}, width, nil), "\n"))
+		fmt.Fprintln(s.screen, s.formatBrief(canary, width))
 		if strings.Contains(b.String(), "CANARY") {
 			t.Errorf("width %d: got a part of the secret:\n%s", width, b.String())
 		}

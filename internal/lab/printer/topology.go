@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // noNode is the group of the devices for which the firmware names no NUMA node.
@@ -46,7 +46,7 @@ func TopologyText(w io.Writer, f tape.Facts, s Style) error {
 	}
 	for i, line := range d.lines {
 		first, next := branches(d.depths, i)
-		lines := []string{value.Cut(line, b.Width-columns(first))}
+		lines := []string{secret.Cut(line, b.Width-columns(first))}
 		if d.depths[i] == 0 {
 			lines = b.wrap(line, b.Width-columns(first))
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/lab/fleet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // UpgradeText writes what newer kubelets do differently for people.
@@ -34,7 +34,7 @@ func UpgradeMarkdown(w io.Writer, u *fleet.Upgrade, s Style) error {
 }
 
 // UpgradeHTML writes a page with a table of effects and versions.
-func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *value.Redactor) error {
+func UpgradeHTML(w io.Writer, u *fleet.Upgrade, redactor *secret.Redactor) error {
 	s := htmlStyle(redactor)
 	view := s.newUpgradeView(u)
 	more := html.FuncMap{"describe": describeVersion, "name": shortenMachine}

@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/lab/sites/importer"
 	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/machine"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -79,7 +79,7 @@ func (o ImportOptions) check() error {
 			return fault.Usage.Errorf("--ca-cert-hash: %s", err)
 		}
 	}
-	if err := value.CheckCredentialName(o.Credential); err != nil {
+	if err := secret.CheckCredentialName(o.Credential); err != nil {
 		return fault.Usage.Errorf("--token-credential: %s", err)
 	}
 	if o.Dir == "" {

@@ -2,7 +2,6 @@ package sites
 
 import (
 	_ "embed"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
+	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -144,15 +144,7 @@ var firstSite string
 
 // writeFirstSite returns the text of the site for a cluster.
 func writeFirstSite(servers, hashes []string) []byte {
-	fill := strings.NewReplacer("SERVERS", quoteList(servers), "HASHES", quoteList(hashes))
+	fill := strings.NewReplacer("SERVERS", printable.QuoteAll(servers), "HASHES", printable.QuoteAll(hashes))
 
 	return lang.Format([]byte(fill.Replace(firstSite)))
-}
-
-func quoteList(list []string) string {
-	var out []string
-	for _, s := range list {
-		out = append(out, fmt.Sprintf("%q", s))
-	}
-	return strings.Join(out, ", ")
 }

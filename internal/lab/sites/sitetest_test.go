@@ -9,7 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/lab/testfile"
 	"github.com/prelet/prelet/internal/machine"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
@@ -38,7 +38,7 @@ func TestManyRunsLoadOneSite(t *testing.T) {
 		}
 	}
 
-	e := &machine.Env{Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor()}
+	e := &machine.Env{Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: secret.NewRedactor()}
 	s, err := loadTests(e, TestOptions{Paths: []string{dir}})
 	if err != nil || s.tests.Diagnostics.HasErrors() || len(s.sites) != 1 {
 		t.Fatalf("got %d sites, %v, %v; want one and no error", len(s.sites), err, s.tests.Diagnostics)

@@ -14,12 +14,12 @@ import (
 	"github.com/prelet/prelet/internal/lab"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 func newTestEnv() *machine.Env {
 	return &machine.Env{
-		Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor(),
+		Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: secret.NewRedactor(),
 		Say: func(string) {},
 	}
 }

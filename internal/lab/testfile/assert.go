@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
 )
@@ -30,7 +31,7 @@ func (f *Suite) check(a Assert, scope eval.Outside) *Failure {
 		return failed
 	}
 
-	plain, secrets := value.Plain(v)
+	plain, secrets := secret.Plain(v)
 	isBool := plain.Type() == cty.Bool
 	switch {
 	case len(secrets) > 0:
@@ -62,7 +63,7 @@ func (f *Suite) message(a Assert, scope eval.Outside) string {
 
 	v, diags := scope.Value(a.Message)
 	text, ok := value.KeyText(v)
-	if diags.HasErrors() || len(value.Secrets(v)) > 0 || !ok {
+	if diags.HasErrors() || len(secret.Secrets(v)) > 0 || !ok {
 		return f.text(a.Message)
 	}
 
@@ -160,7 +161,7 @@ func Format(v cty.Value) string {
 		return v.AsString()
 	}
 
-	return value.Format(v, maxLine, value.Hide)
+	return value.Format(v, maxLine, secret.Hide)
 }
 
 // formatPair returns two values that were compared, both in the same form, so that their lines can be compared.
@@ -176,5 +177,5 @@ func formatPair(a, b cty.Value) (string, string) {
 		return textA, textB
 	}
 
-	return value.Format(a, 0, value.Hide), value.Format(b, 0, value.Hide)
+	return value.Format(a, 0, secret.Hide), value.Format(b, 0, secret.Hide)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
@@ -306,7 +307,7 @@ func decodeReply(fields map[string]cty.Value) (tape.DetectorAns, error) {
 		return reply, nil
 	}
 
-	plain, err := value.ToGo(cty.ObjectVal(fields))
+	plain, err := codec.ToGo(cty.ObjectVal(fields))
 	if err != nil {
 		return reply, err
 	}
@@ -314,8 +315,8 @@ func decodeReply(fields map[string]cty.Value) (tape.DetectorAns, error) {
 	if err != nil {
 		return reply, err
 	}
-	err = value.DecodeStrict(text, &reply, nil)
-	var at *value.PlaceError // of a text that the file does not have
+	err = codec.DecodeStrict(text, &reply, nil)
+	var at *codec.PlaceError // of a text that the file does not have
 	if errors.As(err, &at) {
 		err = errors.New(strings.TrimRight(at.Why+". "+at.Next, ". "))
 	}

@@ -15,15 +15,16 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
 )
 
-// functions returns the functions of a test file that read files next to it.
-func functions(read ReadFunc) map[string]function.Function {
+// fileFunctions returns the functions of a test file that read files next to it.
+func fileFunctions(read ReadFunc) map[string]function.Function {
 	onePath := func(t cty.Type, f func(name string) (cty.Value, error)) function.Function {
 		return function.New(&function.Spec{
 			Params: []function.Parameter{{Name: "path", Type: cty.String}},
@@ -44,7 +45,7 @@ func functions(read ReadFunc) map[string]function.Function {
 			switch {
 			case err != nil:
 				return cty.NilVal, fmt.Errorf("%s, relative to the test file: %w", name, reason(err))
-			case !utf8.Valid(text) || value.HasPlaceholder(string(text)):
+			case !utf8.Valid(text) || secret.HasPlaceholder(string(text)):
 				return cty.NilVal, fmt.Errorf("%s is not UTF-8 text, or has a character that prelet reserves", name)
 			}
 			return cty.StringVal(string(text)), nil
@@ -76,7 +77,7 @@ type evaluator struct {
 }
 
 func newEvaluator(f *Suite) evaluator {
-	all := value.Functions()
+	all := functions.Functions()
 	maps.Copy(all, f.functions)
 	e := eval.New(context.Background(), &lang.Site{}, nil)
 

@@ -81,7 +81,7 @@ func Parse(name string, source []byte, read ReadFunc) (*Suite, hcl.Diagnostics) 
 	f := &Suite{
 		Name:      name,
 		Source:    source,
-		functions: functions(read),
+		functions: fileFunctions(read),
 	}
 	body, diags := lang.ParseBlocks(name, source)
 	if diags.HasErrors() {

@@ -12,7 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -246,8 +246,8 @@ func TestFormat(t *testing.T) {
 		{cty.ListVal([]cty.Value{cty.StringVal("a")}), `["a"]`},
 		{cty.ListVal([]cty.Value{long, long}), "[\n  \"" + long.AsString() + "\",\n  \"" + long.AsString() + "\",\n]"},
 		{cty.NullVal(cty.String), "null"},
-		{value.Credential("token"), "(sensitive)"},
-		{cty.ObjectVal(map[string]cty.Value{"a": value.Credential("token")}), "{ a = (sensitive) }"},
+		{secret.Credential("token"), "(sensitive)"},
+		{cty.ObjectVal(map[string]cty.Value{"a": secret.Credential("token")}), "{ a = (sensitive) }"},
 		{cty.DynamicVal, "(unknown)"},
 	} {
 		if got := Format(c.v); got != c.want {

@@ -22,8 +22,8 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
 	"github.com/prelet/prelet/internal/platform/machineid"
@@ -35,10 +35,10 @@ type ProposalInput struct {
 	Store    *generation.Store // locked and recovered
 	Plan     *evaluate.Plan    // complete
 	Node     PlannedNode
-	Redactor *value.Redactor // of the secrets of this node
-	Root     nodefile.Root   // whose names of users and groups are the owners of files
-	Flags    []string        // of the kubelet's command line, as planned; nil: not checked
-	NodeName string          // of the Node object; "": not checked
+	Redactor *secret.Redactor // of the secrets of this node
+	Root     nodefile.Root    // whose names of users and groups are the owners of files
+	Flags    []string         // of the kubelet's command line, as planned; nil: not checked
+	NodeName string           // of the Node object; "": not checked
 	Machine  machineid.Hashes
 	Healthz  string // URL; "": not checked
 }

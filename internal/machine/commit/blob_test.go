@@ -10,18 +10,18 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
 // planOfEverything returns a plan whose stored form has a value in each field.
 func planOfEverything() *evaluate.Plan {
-	secret := value.TemplateText("password=" + value.Placeholder("password") + "\n")
+	password := secret.TemplateText("password=" + secret.Placeholder("password") + "\n")
 	files := []desired.File{
 		{Path: "/etc/boot", Kind: desired.Regular, Purpose: "bootstrap-kubeconfig", OutsideHash: true},
-		{Path: "/etc/ca", Kind: desired.Regular, Purpose: "ca", Text: value.PlainText("a<&>\u2028é\n"), Mode: 0o600, Owner: "root:x"},
-		{Path: "/etc/chrony", Kind: desired.Regular, Purpose: "file", Text: secret, Notify: []string{"chrony"}, CreateOnly: true},
+		{Path: "/etc/ca", Kind: desired.Regular, Purpose: "ca", Text: secret.PlainText("a<&>\u2028é\n"), Mode: 0o600, Owner: "root:x"},
+		{Path: "/etc/chrony", Kind: desired.Regular, Purpose: "file", Text: password, Notify: []string{"chrony"}, CreateOnly: true},
 		{Path: "/etc/folder", Kind: desired.Directory, Purpose: "directory", Notify: []string{}},
 		{Path: "/etc/gone", Kind: desired.Missing, Purpose: "file", Notify: []string{"kubelet"}},
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/stages"
 )
@@ -188,7 +188,7 @@ func TestSeen(t *testing.T) {
 // The running kubelet has relative paths of its file as absolute ones.
 func TestPlannedPathsAreThoseOfTheKubelet(t *testing.T) {
 	config := map[string]any{"staticPodPath": "manifests", "maxPods": 20}
-	text, err := value.TextOf(cty.StringVal("{}"))
+	text, err := secret.TextOf(cty.StringVal("{}"))
 	must(t, err)
 	version := "1.37.1"
 	p := &evaluate.Plan{Node: desired.Node{

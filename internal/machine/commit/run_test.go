@@ -24,8 +24,8 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -134,7 +134,7 @@ func (b *bench) options(p *evaluate.Plan) ProposalInput {
 		Store:    b.Store,
 		Plan:     p,
 		Node:     anyNode{},
-		Redactor: value.NewRedactor(),
+		Redactor: secret.NewRedactor(),
 		NodeName: "n1",
 		Healthz:  "http://127.0.0.1:10248",
 		Machine:  machineid.Hashes{ID: "sha256:x"},
@@ -195,7 +195,7 @@ func (b *bench) finish(res Ended) *report.Status {
 // complete returns a plan with the kubelet's configuration and a file of another program, /etc/b. The content of both is
 // the plan's hash.
 func complete(hash string) *evaluate.Plan {
-	text, err := value.TextOf(cty.StringVal(hash))
+	text, err := secret.TextOf(cty.StringVal(hash))
 	if err != nil {
 		panic(err)
 	}

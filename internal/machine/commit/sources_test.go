@@ -9,7 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -27,7 +27,7 @@ func TestSourcesOfFlagsInFiles(t *testing.T) {
 }
 `
 
-	text, err := value.TextOf(cty.StringVal(`# --v=9 says a lot
+	text, err := secret.TextOf(cty.StringVal(`# --v=9 says a lot
 ÄÖ="x" KUBELET_KUBEADM_ARGS="--network-plugin=cni --node-labels=a.example/b=c,d=e --register-with-taints=gpu=yes:NoSchedule,t:NoExecute"
 E='--max-pods=5' no--flag
 `))

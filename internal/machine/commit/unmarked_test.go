@@ -11,15 +11,15 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
 // TestUnmarkedSecrets refuses a secret in what others may read, and in no file that is known to hold one.
 func TestUnmarkedSecrets(t *testing.T) {
-	const secret = "CANARY-k2"
-	text := func(v cty.Value) value.Text {
-		out, err := value.TextOf(v)
+	const canary = "CANARY-k2"
+	text := func(v cty.Value) secret.Text {
+		out, err := secret.TextOf(v)
 		must(t, err)
 		return out
 	}
@@ -27,26 +27,26 @@ func TestUnmarkedSecrets(t *testing.T) {
 	file := func(path string, v cty.Value) desired.Node {
 		return desired.Node{Files: []desired.File{{Path: path, Kind: desired.Regular, Text: text(v), Origins: at}}}
 	}
-	r := value.NewRedactor()
-	r.Add([]byte(secret))
+	r := secret.NewRedactor()
+	r.Add([]byte(canary))
 
 	for name, c := range map[string]struct {
 		node desired.Node
 		want string
 	}{
 		"nothing":      {file("/etc/a", cty.StringVal("plain")), ""},
-		"a credential": {file("/etc/a", value.Credential("k2")), ""},
-		"label":        {desired.Node{Labels: []desired.Label{{Key: "a", Value: secret, Origins: at}}}, "A label would hold"},
-		"taint":        {desired.Node{Taints: []desired.Taint{{Taint: kubelet.Taint{Key: "a", Value: secret, Effect: "NoSchedule"}, Origins: at}}}, "A taint would hold"},
-		"flag":         {desired.Node{Flags: []desired.Flag{{Name: "x", Value: "a=" + secret, Origins: at}}}, "Flag --x would hold"},
-		"file":         {file("/etc/a", cty.StringVal("password="+secret+"\n")), "/etc/a would hold"},
-		"path":         {file("/etc/"+secret, cty.StringVal("plain")), "The path of a file would hold"},
+		"a credential": {file("/etc/a", secret.Credential("k2")), ""},
+		"label":        {desired.Node{Labels: []desired.Label{{Key: "a", Value: canary, Origins: at}}}, "A label would hold"},
+		"taint":        {desired.Node{Taints: []desired.Taint{{Taint: kubelet.Taint{Key: "a", Value: canary, Effect: "NoSchedule"}, Origins: at}}}, "A taint would hold"},
+		"flag":         {desired.Node{Flags: []desired.Flag{{Name: "x", Value: "a=" + canary, Origins: at}}}, "Flag --x would hold"},
+		"file":         {file("/etc/a", cty.StringVal("password="+canary+"\n")), "/etc/a would hold"},
+		"path":         {file("/etc/"+canary, cty.StringVal("plain")), "The path of a file would hold"},
 	} {
 		err := checkUnmarked(ProposalInput{Plan: &evaluate.Plan{Node: c.node}, Redactor: r})
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: got %v, want none", name, err)
-		case c.want != "" && (fault.CodeOf(err) != fault.Sensitive || !strings.HasPrefix(err.Error(), "a.hcl:3:5: "+c.want) || strings.Contains(err.Error(), secret)):
+		case c.want != "" && (fault.CodeOf(err) != fault.Sensitive || !strings.HasPrefix(err.Error(), "a.hcl:3:5: "+c.want) || strings.Contains(err.Error(), canary)):
 			t.Errorf("%s: got %v, want %q at a.hcl:3:5", name, err, c.want)
 		}
 	}

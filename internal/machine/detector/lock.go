@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/stages"
@@ -173,7 +173,7 @@ func readLockFile(path string) (f lockFile, err error) {
 	}
 	err = tape.RecordingBounds.Check(b)
 	if err == nil {
-		err = value.CheckStrict(b, 0, reflect.TypeOf(f))
+		err = codec.CheckStrict(b, 0, reflect.TypeOf(f))
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &f)

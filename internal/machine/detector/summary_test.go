@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -31,22 +31,22 @@ func TestSummarizeOutput(t *testing.T) {
 // TestCutSecrets lets a detector print a secret over and over, so that each cut of its output is in the middle of one:
 // no part of it is left.
 func TestCutSecrets(t *testing.T) {
-	const secret = "canary.0canary1secret23"
-	redactor := value.NewRedactor()
-	redactor.Add([]byte(secret))
-	for before := range len(secret) {
-		begin, end := strings.Repeat("x", before), strings.Repeat("x", len(secret)-before)
+	const canary = "canary.0canary1secret23"
+	redactor := secret.NewRedactor()
+	redactor.Add([]byte(canary))
+	for before := range len(canary) {
+		begin, end := strings.Repeat("x", before), strings.Repeat("x", len(canary)-before)
 		for name, output := range map[string]string{
-			"one line":        begin + strings.Repeat(secret, 2*contract.MaxStderr/len(secret)) + end,
-			"lines":           begin + strings.Repeat(secret+secret+"\n", contract.MaxStderr/len(secret)) + end,
-			"after blanks":    begin + strings.Repeat(" ", contract.MaxStderr/2-len(secret)) + secret + "\n",
-			"before an error": begin + strings.Repeat(secret, 2*contract.MaxStderr/len(secret)) + end + "\nfailed\n",
+			"one line":        begin + strings.Repeat(canary, 2*contract.MaxStderr/len(canary)) + end,
+			"lines":           begin + strings.Repeat(canary+canary+"\n", contract.MaxStderr/len(canary)) + end,
+			"after blanks":    begin + strings.Repeat(" ", contract.MaxStderr/2-len(canary)) + canary + "\n",
+			"before an error": begin + strings.Repeat(canary, 2*contract.MaxStderr/len(canary)) + end + "\nfailed\n",
 		} {
 			var c capture
 			_, _ = c.Write([]byte(output))
 			got := redactor.String(summarizeOutput(c.text()))
-			for at := range len(secret) - 5 {
-				if part := secret[at : at+6]; strings.Contains(got, part) {
+			for at := range len(canary) - 5 {
+				if part := canary[at : at+6]; strings.Contains(got, part) {
 					t.Errorf("%s after %d bytes: got %q in %.80q, want no part of the secret", name, before, part, got)
 					break
 				}

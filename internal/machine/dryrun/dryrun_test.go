@@ -11,8 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/judge"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/stages"
@@ -204,7 +204,7 @@ func TestPrepare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	planned := desired.File{Path: "/etc/default/kubelet", Kind: desired.Regular, Text: value.PlainText("EXTRA=--max-pods=2\n")}
+	planned := desired.File{Path: "/etc/default/kubelet", Kind: desired.Regular, Text: secret.PlainText("EXTRA=--max-pods=2\n")}
 	secrets := func(string) ([]byte, error) { return nil, nil }
 
 	for name, c := range map[string]struct {
@@ -242,7 +242,7 @@ func TestPrepare(t *testing.T) {
 		"another machine": {
 			&Asker{Binary: func() *kubeletbin.Binary { return nil }},
 			judge.FinishedKubelet{
-				Files: []desired.File{{Path: "/a.yaml", Kind: desired.Regular, Purpose: "kubelet-config", Text: value.PlainText("maxPods: 3\n")}},
+				Files: []desired.File{{Path: "/a.yaml", Kind: desired.Regular, Purpose: "kubelet-config", Text: secret.PlainText("maxPods: 3\n")}},
 				Words: []kubelet.Word{{Text: "--max-pods=3"}},
 			},
 			"--config=/a.yaml --max-pods=3", "maxPods: 3\n", 0,

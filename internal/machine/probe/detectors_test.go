@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // fabricReq waits for a fabric for 30 seconds.
@@ -100,7 +100,7 @@ func TestWaitForFabric(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			reported := ""
-			l := &Live{o: Sources{Redactor: value.NewRedactor(), OnRetry: func(r Retry) { reported += r.Server + ": " + r.Why }}}
+			l := &Live{o: Sources{Redactor: secret.NewRedactor(), OnRetry: func(r Retry) { reported += r.Server + ": " + r.Why }}}
 			a, asked, took := askFabric(t, l, tt.timeout, tt.report)
 			wait := ""
 			if tt.leastAsked > 1 {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/hardware"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/schema"
 )
@@ -136,7 +136,7 @@ func readFacts(path string, units []string) tape.Answer {
 
 	f, err := decodeFacts(text)
 	if err != nil {
-		f := value.FaultIn(fault.HardwareFailed, path, text, err)
+		f := codec.FaultIn(fault.HardwareFailed, path, text, err)
 		f.Next = cmp.Or(f.Next, "Write the file with `prelet detect -o json`")
 		return tape.Answer{Fault: f}
 	}
@@ -178,9 +178,9 @@ func decodeFacts(text []byte) (tape.Facts, error) {
 	isDocument := json.Unmarshal(text, &document) == nil && document.Facts != nil
 	err := error(nil)
 	if isDocument {
-		err = value.DecodeStrict(text, &d, suggestFact)
+		err = codec.DecodeStrict(text, &d, suggestFact)
 	} else {
-		err = value.DecodeStrict(text, &d.Facts, suggestFact)
+		err = codec.DecodeStrict(text, &d.Facts, suggestFact)
 	}
 
 	f := d.Facts.Facts
@@ -201,7 +201,7 @@ func decodeFacts(text []byte) (tape.Facts, error) {
 	return f, nil
 }
 
-// suggestFact is a value.Suggest for facts that a person may have written.
+// suggestFact is a codec.Suggest for facts that a person may have written.
 func suggestFact(path []string, text string) string {
 	isIndex := func(name string) bool { return strings.Trim(name, "0123456789") == "" }
 	names := slices.DeleteFunc(slices.Clone(path), isIndex)
@@ -210,7 +210,7 @@ func suggestFact(path []string, text string) string {
 }
 
 func missingFact(name, what string) error {
-	return &value.PlaceError{Line: 1, Column: 1, Why: "the fact " + name + " is missing", Next: "Add it: " + what}
+	return &codec.PlaceError{Line: 1, Column: 1, Why: "the fact " + name + " is missing", Next: "Add it: " + what}
 }
 
 // maxFacts bounds a file of facts, in bytes. The facts of a DGX have 100 KB.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/model/desired"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
@@ -56,7 +56,7 @@ func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 
 // HideKept hides the secrets in files of a generation, as it made them and as they were before. It finds credentials by
 // the stored templates of the files; every text is also passed to hide, which finds others.
-func HideKept(s *generation.Store, gen int, r *value.Redactor, hide func(text string)) {
+func HideKept(s *generation.Store, gen int, r *secret.Redactor, hide func(text string)) {
 	info, _ := s.Info(gen)
 	templates := map[string]string{}
 	if slices.ContainsFunc(info.Entries, func(e generation.Entry) bool { return e.Secret }) {
@@ -73,9 +73,9 @@ func HideKept(s *generation.Store, gen int, r *value.Redactor, hide func(text st
 				continue
 			}
 			hide(string(content))
-			_, _ = value.ResolvePlaceholders(templates[e.Path], func(name string) ([]byte, error) {
-				if secret, ok := value.FindSecret(templates[e.Path], string(content), name); ok {
-					r.Add(secret)
+			_, _ = secret.ResolvePlaceholders(templates[e.Path], func(name string) ([]byte, error) {
+				if found, ok := secret.FindSecret(templates[e.Path], string(content), name); ok {
+					r.Add(found)
 				}
 
 				return nil, nil // the text is not used
@@ -89,7 +89,7 @@ func findSecret(
 	s *generation.Store,
 	in *generation.Info,
 	name string,
-) (secret []byte, ok bool) {
+) (found []byte, ok bool) {
 	plan, err := desired.ReadStoredPlan(s, in.Gen)
 	if err != nil {
 		return nil, false
@@ -107,8 +107,8 @@ func findSecret(
 		if err != nil {
 			continue
 		}
-		if secret, ok := value.FindSecret(templates[e.Path], string(content), name); ok {
-			return secret, true
+		if found, ok := secret.FindSecret(templates[e.Path], string(content), name); ok {
+			return found, true
 		}
 	}
 

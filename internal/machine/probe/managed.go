@@ -14,8 +14,8 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
@@ -128,9 +128,9 @@ func (l *Live) compareEntry(
 func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	text := string(s.Content)
 	l.LearnSecrets()
-	isOther := func(e value.Evident) bool { return e.What != value.SecretFlag } // flags are in plans, see showOriginal
+	isOther := func(e secret.Evident) bool { return e.What != secret.SecretFlag } // flags are in plans, see showOriginal
 	hasSecret := l.o.Redactor.Holds(text) || kubelet.HasSecrets(parseKubeletConfig(text)) ||
-		slices.ContainsFunc(value.FindEvident(text), isOther)
+		slices.ContainsFunc(secret.FindEvident(text), isOther)
 
 	return hasSecret || !s.Public && !isOfKubelet(path, text)
 }
@@ -191,13 +191,13 @@ func (l *Live) compareSecret(out *tape.TargetAns, r tape.TargetReq, content []by
 		return
 	}
 
-	want, err := value.ResolvePlaceholders(r.Want, l.Secret)
+	want, err := secret.ResolvePlaceholders(r.Want, l.Secret)
 	if err == nil {
 		out.Same = want == string(content)
 		return
 	}
 
-	names := value.PlaceholderNames(r.Want)
+	names := secret.PlaceholderNames(r.Want)
 	if len(names) == 0 { // no secret, only a character of placeholders
 		out.Same = r.Want == string(content)
 		return

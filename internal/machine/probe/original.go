@@ -8,6 +8,7 @@ import (
 
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -56,7 +57,7 @@ func (l *Live) showOriginal(path string, out tape.TargetAns, text string, isPubl
 		out.Text = showConfig(text, config, isPublic)
 	case !out.Exists || isPublic:
 		out.Text = text
-	case value.HasPlaceholder(text):
+	case secret.HasPlaceholder(text):
 		return tape.Answer{Fault: nodefile.Unusable("%s has U+E000 or U+E001, which no text may have", path)}
 	default:
 		shown, err := l.withhold(path, text)
@@ -119,7 +120,7 @@ func (l *Live) withhold(path, text string) (string, error) {
 		l.secret[name] = []byte(part)
 		hidden++
 
-		return value.Placeholder(name)
+		return secret.Placeholder(name)
 	})
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // TestWithheldOriginals shows of the files from which a plan is made only the kubelet's configuration and flags.
@@ -64,7 +64,7 @@ func TestWithheldOriginals(t *testing.T) {
 		}
 
 		isConfig := strings.Contains(test.text, config)
-		if text, err := value.ResolvePlaceholders(got.Text, l.Secret); !isConfig && (text != test.text || err != nil) {
+		if text, err := secret.ResolvePlaceholders(got.Text, l.Secret); !isConfig && (text != test.text || err != nil) {
 			t.Errorf("%s, resolved: got %q, %v; want %q", path, text, err, test.text)
 		}
 	}
@@ -84,7 +84,7 @@ func TestWithheldOriginals(t *testing.T) {
 	must(t, err)
 	env, err := kubelet.ParseEnvFile(got.Text)
 	must(t, err)
-	names := strings.Join(slices.DeleteFunc(env.Names(), value.HasPlaceholder), " ")
+	names := strings.Join(slices.DeleteFunc(env.Names(), secret.HasPlaceholder), " ")
 	if want := "HTTPS_PROXY KUBELET_EXTRA_ARGS AWS_SECRET DASH"; names != want {
 		t.Errorf("variables: got %s, want %s", names, want)
 	}

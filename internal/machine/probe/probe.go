@@ -17,8 +17,8 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe/cluster"
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -37,7 +37,7 @@ type Sources struct {
 	Site        *lang.Site
 	Credentials Credentials
 	Variables   map[string]Given  // --var and --var-file
-	Redactor    *value.Redactor   // gets every secret that is read; nil: only Live itself knows them
+	Redactor    *secret.Redactor  // gets every secret that is read; nil: only Live itself knows them
 	Store       *generation.Store // nil if it could not be opened: without generations
 	StateDir    string            // prelet's own folder, including the root
 	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
@@ -100,7 +100,7 @@ func New(o Sources) *Live {
 		o.Now = time.Now
 	}
 	if o.Redactor == nil {
-		o.Redactor = value.NewRedactor()
+		o.Redactor = secret.NewRedactor()
 	}
 
 	l := &Live{

@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/cluster"
 	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // refuseSecrets replaces an answer that contains a secret of this node by a failure. The answer would be in plans and
@@ -140,16 +140,16 @@ var (
 // kubeadm's documentation.
 func DescribeSecret(text string) string {
 	joined := strings.Join(strings.Fields(text), "") // base64 is often broken into lines
-	found := value.FindEvident(text)
+	found := secret.FindEvident(text)
 	if len(found) == 0 {
-		isOther := func(e value.Evident) bool { return e.What != value.PrivateKey }
-		found = slices.DeleteFunc(value.FindEvident(joined), isOther)
+		isOther := func(e secret.Evident) bool { return e.What != secret.PrivateKey }
+		found = slices.DeleteFunc(secret.FindEvident(joined), isOther)
 	}
 
 	switch {
 	case len(found) > 0:
 		return found[0].What
-	case value.HoldsToken(text):
+	case secret.HoldsToken(text):
 		return "a bootstrap token"
 	case HoldsKubeconfig(text):
 		return "a kubeconfig with credentials"

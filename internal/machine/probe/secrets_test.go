@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
@@ -31,7 +31,7 @@ func newSecretive(t *testing.T, root string) *Live {
 	t.Helper()
 	s := &lang.Site{Variables: map[string]*lang.Variable{"zone": {Name: "zone"}, "pw": {Name: "pw", Sensitive: true}}}
 	l := newLive(t, Sources{
-		Root: root, Site: s, Redactor: value.NewRedactor(),
+		Root: root, Site: s, Redactor: secret.NewRedactor(),
 		Credentials: given{"k2": canary, "prelet.var.zone": "eu-central-1", "prelet.var.pw": "correct horse"},
 	})
 	return l

@@ -6,8 +6,8 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -75,7 +75,7 @@ func (l *Live) plannedContent(path string, planned *string) ([]byte, *fault.Faul
 		return l.root().Bytes(path)
 	}
 
-	text, err := value.ResolvePlaceholders(*planned, l.Secret)
+	text, err := secret.ResolvePlaceholders(*planned, l.Secret)
 	if err != nil {
 		return nil, &fault.Fault{
 			Code: fault.CredentialMissing,

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
@@ -258,14 +258,14 @@ func showVariable(words []string, name, text string) (shown *string, isNamed boo
 		}
 		isNamed = true
 		flag, _, _ := strings.Cut(word, "=")
-		isSecret = isSecret || value.IsSecretSetting(kubelet.FlagName(flag)) ||
-			i > 0 && value.IsSecretSetting(kubelet.FlagName(words[i-1]))
+		isSecret = isSecret || secret.IsSecretSetting(kubelet.FlagName(flag)) ||
+			i > 0 && secret.IsSecretSetting(kubelet.FlagName(words[i-1]))
 	}
 	if !isNamed || isSecret {
 		return nil, isNamed
 	}
 	text = kubelet.HideSecretFlags(text)
-	if value.HideEvident(text) != text {
+	if secret.HideEvident(text) != text {
 		return nil, true
 	}
 

@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -132,7 +132,7 @@ func createEvent(ctx context.Context, h *machine.Host, name, reason, message str
 	return h.Probe.Event(ctx, kubelet.Event{
 		Node:      n.Name,
 		Reason:    reason,
-		Message:   value.Cut(message, maxEvent),
+		Message:   secret.Cut(message, maxEvent),
 		IsWarning: reason != eventGood,
 	})
 }

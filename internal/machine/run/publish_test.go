@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // TestPublications lets each publication fail: the result stays, the others follow in their order, and the failure is a
@@ -63,7 +63,7 @@ func checkFailing(t *testing.T, follows func(*nodeRun) []publication, failing in
 		Run: &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
 		env: &machine.Env{
 			Say:      func(line string) { said = append(said, line) },
-			Redactor: value.NewRedactor(),
+			Redactor: secret.NewRedactor(),
 		},
 		host: &machine.Host{RunDir: dir, BootID: "b"},
 	}

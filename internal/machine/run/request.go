@@ -9,7 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/run/request"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // A command by hand that changes a node runs in prelet-apply.service: it has the credentials and the drop-ins of the
@@ -160,5 +160,5 @@ func lastSummary(h *machine.Host) string {
 	if err != nil || s.Summary == "" {
 		return "the run before failed"
 	}
-	return value.Cut(s.Summary, 120)
+	return secret.Cut(s.Summary, 120)
 }

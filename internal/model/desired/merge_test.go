@@ -15,7 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 func at(stage string, line int) []origin.Origin {
@@ -207,7 +207,7 @@ func TestMergePatch(t *testing.T) {
 
 // TestHash holds what is part of a plan's identity, and what is not.
 func TestHash(t *testing.T) {
-	text, err := value.TextOf(cty.StringVal("x"))
+	text, err := secret.TextOf(cty.StringVal("x"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
 	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // Label is a label that the kubelet registers with.
@@ -157,7 +158,7 @@ func (r *Reserved) Value(t cty.Type) cty.Value {
 		r = &shown
 	}
 	text, _ := json.Marshal(r) // cannot fail: it has texts and numbers only
-	v, _ := value.FromJSONTyped(text, t)
+	v, _ := codec.FromJSONTyped(text, t)
 
 	return v
 }
@@ -176,7 +177,7 @@ const (
 type File struct {
 	Path       string
 	Kind       FileKind
-	Text       value.Text
+	Text       secret.Text
 	Mode       uint32 // permission bits; 0 keeps those of an existing file; new files get 0644, new folders 0755
 	Owner      string // "user:group" or numbers; "" keeps that of an existing file, and gives a new one root
 	OwnerRange hcl.Range

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // Word is one argument of the kubelet, as systemd passes it, with the place that has it.
@@ -134,7 +134,7 @@ func (e *Environment) Expand(words []string) (out []Word) {
 		}
 	}
 	for i, w := range out {
-		out[i].Open = w.Open || strings.Contains(w.Text, atStart) || value.HasPlaceholder(w.Text)
+		out[i].Open = w.Open || strings.Contains(w.Text, atStart) || secret.HasPlaceholder(w.Text)
 	}
 
 	return out

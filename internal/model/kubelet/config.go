@@ -17,8 +17,8 @@ import (
 	goyaml "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // The header of a KubeletConfiguration.
@@ -178,7 +178,7 @@ func parseDocument(text string) (doc map[string]any, repeated []string, err erro
 }
 
 func parseYAML(text string) (root any, repeated []string, err error) {
-	if err := value.CheckYAMLSize(text); err != nil {
+	if err := codec.CheckYAMLSize(text); err != nil {
 		return nil, nil, err
 	}
 	if err := CheckSingleDocument(text); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 const hidden = "(sensitive)"
@@ -21,7 +21,7 @@ func hideValue(text string) string { return headerName().FindString(text) + hidd
 // HideSecrets returns an environment file, a configuration or another text with "(sensitive)" for the values of flags
 // and headers that may be secrets, and for evident secrets. The result is such a file too, and hiding twice changes
 // nothing.
-func HideSecrets(text string) string { return value.HideEvident(hideSettings(text)) }
+func HideSecrets(text string) string { return secret.HideEvident(hideSettings(text)) }
 
 // HoldsSecrets reports whether a text has, or had, what HideSecrets hides.
 func HoldsSecrets(text string) bool {
@@ -52,7 +52,7 @@ func (f *Flags) hideSecrets() string {
 	text := f.raw
 	for _, u := range slices.Backward(f.uses) {
 		w := f.words[u.last]
-		if !value.IsSecretSetting(u.name) || u.form == alone || u.value == "" {
+		if !secret.IsSecretSetting(u.name) || u.form == alone || u.value == "" {
 			continue
 		}
 		word := hideValue(u.value)
@@ -67,8 +67,8 @@ func (f *Flags) hideSecrets() string {
 
 // HideFlag returns the value of a flag, or a placeholder if it may be a secret.
 func HideFlag(name, text string) string {
-	if !value.IsSecretSetting(name) || text == "" {
-		return value.HideEvident(text)
+	if !secret.IsSecretSetting(name) || text == "" {
+		return secret.HideEvident(text)
 	}
 
 	return hideValue(text)
@@ -95,7 +95,7 @@ func HideConfig(config map[string]any) map[string]any {
 func hideEvident(v any) any {
 	switch v := v.(type) {
 	case string:
-		return value.HideEvident(v)
+		return secret.HideEvident(v)
 	case map[string]any:
 		out := maps.Clone(v)
 		for key, one := range out {
@@ -128,7 +128,7 @@ func HideSecretWords(words []string) []string {
 	f.uses, _ = readUses(f.words)
 	for _, u := range f.uses {
 		switch {
-		case !value.IsSecretSetting(u.name) || strings.Contains(u.value, "$"): // of a variable
+		case !secret.IsSecretSetting(u.name) || strings.Contains(u.value, "$"): // of a variable
 		case u.form == equals:
 			words[u.last] = "--" + u.name + "=" + hideValue(u.value)
 		case u.form == spaced:

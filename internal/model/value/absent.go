@@ -40,7 +40,7 @@ func UnknownOutput(t cty.Type) cty.Value {
 		}
 		return cty.ObjectVal(m)
 	case t.IsCollectionType():
-		return unknownOf(t)
+		return cty.UnknownVal(t).RefineNotNull()
 	}
 	return cty.UnknownVal(t)
 }
@@ -59,10 +59,13 @@ func StringMap(m map[string]string) cty.Value {
 
 // StringList returns a list of strings as a value, also an empty one.
 func StringList(texts []string) cty.Value {
+	if len(texts) == 0 {
+		return cty.ListValEmpty(cty.String)
+	}
 	var out []cty.Value
 	for _, t := range texts {
 		out = append(out, cty.StringVal(t))
 	}
 
-	return listOf(cty.String, out)
+	return cty.ListVal(out)
 }

@@ -1,12 +1,12 @@
 package value
 
 import (
-	"slices"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // Unwrap returns the expression inside of parentheses, of a computed key, and of a template that is one interpolation:
@@ -50,7 +50,7 @@ func IsText(v cty.Value) bool {
 // KeyText returns a value as a key of an object, or the index of an element in decimal. ok is false for null, for what
 // is not known, and for a collection.
 func KeyText(v cty.Value) (key string, ok bool) {
-	plain, _ := Plain(v)
+	plain, _ := secret.Plain(v)
 	text, err := convert.Convert(plain, cty.String)
 	if err != nil || !IsText(text) {
 		return "", false
@@ -59,17 +59,6 @@ func KeyText(v cty.Value) (key string, ok bool) {
 	return text.AsString(), true
 }
 
-// ReadsMachine reports whether a function reads a file or a credential of the machine.
-func ReadsMachine(function string) bool {
-	return slices.Contains([]string{"file", "fileexists", "credential"}, function)
-}
-
-// CredentialName returns NAME of credential("NAME"); ok is false for any other expression.
-func CredentialName(x hclsyntax.Expression) (name string, ok bool) {
-	call, ok := x.(*hclsyntax.FunctionCallExpr)
-	if !ok || call.Name != "credential" || len(call.Args) != 1 || call.ExpandFinal {
-		return "", false
-	}
-
-	return LiteralText(call.Args[0])
-}
+// IsExact reports whether a text is the same as a value of the language, which combines characters (Unicode NFC): e
+// and a combining accent become one character. Bytes that are not the site's own must not change so.
+func IsExact(s string) bool { return cty.NormalizeString(s) == s }

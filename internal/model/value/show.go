@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // Literal returns a known value without marks as a site writes it, in one line.
@@ -18,18 +20,6 @@ func Literal(v cty.Value) string {
 
 // Quote returns s as a quoted template of the language: "${" and "%{" in it are escaped.
 func Quote(s string) string { return Literal(cty.StringVal(s)) }
-
-// Hide returns the text in place of a part with a secret or without an answer; "" for any other part.
-func Hide(part cty.Value, _ cty.Path) string {
-	switch {
-	case len(OwnSecrets(part)) > 0:
-		return sensitiveText
-	case !part.IsKnown():
-		return "(unknown)"
-	}
-
-	return ""
-}
 
 // Format returns a value as a site writes it: each collection in one line of at most width characters, or with a line
 // for each element. hide returns the text in place of a part that must not or cannot be shown; "" for other parts.
@@ -46,7 +36,7 @@ func formatAt(
 	if text := hide(v, at); text != "" {
 		return text
 	}
-	v, _ = Open(v)
+	v, _ = secret.Open(v)
 	if !v.CanIterateElements() {
 		return string(hclwrite.TokensForValue(v).Bytes())
 	}

@@ -14,7 +14,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
@@ -218,14 +220,14 @@ func convertConfigValue(
 	v cty.Value,
 ) (*any, hcl.Diagnostics) {
 	at := findConfigRange(block, name, false)
-	if len(value.Secrets(v)) > 0 {
+	if len(secret.Secrets(v)) > 0 {
 		return nil, hcl.Diagnostics{origin.Error(
 			fault.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", block.Name),
 			"%s: every recording contains a detector's configuration.", name,
 		)}
 	}
 
-	out, err := value.ToGo(v)
+	out, err := codec.ToGo(v)
 	switch {
 	case err == nil:
 		return &out, nil

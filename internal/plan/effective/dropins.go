@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -86,7 +86,7 @@ func makeDropIn(path string, c *kubelet.Config, err error) stages.DropIn {
 func ParsePlannedDropIn(text string) (*kubelet.Config, error) {
 	c, err := kubelet.ParseDropIn(text)
 	switch {
-	case !value.HasPlaceholder(text):
+	case !secret.HasPlaceholder(text):
 		return c, err
 	case err != nil:
 		return kubelet.NewConfig(), nil
@@ -105,10 +105,10 @@ func dropPlaceholders(object map[string]any) {
 		switch {
 		case isObject:
 			dropPlaceholders(child)
-		case value.HasPlaceholder(fmt.Sprint(v)):
+		case secret.HasPlaceholder(fmt.Sprint(v)):
 			delete(object, name)
 		}
-		if value.HasPlaceholder(name) {
+		if secret.HasPlaceholder(name) {
 			delete(object, name)
 		}
 	}

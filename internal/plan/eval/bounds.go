@@ -5,7 +5,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // Bounds on the value of one local: one may double another (`"${local.a}${local.a}"`), forty in a row may not.
@@ -23,7 +23,7 @@ func describeExcess(v cty.Value) string {
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) { // the callback returns no error
 		elements++
 		if v.IsMarked() {
-			v, _ = value.Plain(v)
+			v, _ = secret.Plain(v)
 		}
 		if v.IsKnown() && !v.IsNull() {
 			switch v.Type() {

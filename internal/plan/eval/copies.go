@@ -10,7 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -98,8 +98,8 @@ func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics
 	}
 	s.forEach = forEach
 
-	plain, _ := value.Plain(v)
-	if d := refuseCollection(plain, value.OwnSecrets(v), forEach.Range()); d != nil {
+	plain, _ := secret.Plain(v)
+	if d := refuseCollection(plain, secret.OwnSecrets(v), forEach.Range()); d != nil {
 		return Copies{}, append(diags, d)
 	}
 	isSet := plain.Type().IsSetType() // its elements are the keys
@@ -118,7 +118,7 @@ func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics
 		if isSet {
 			key = element
 		}
-		plainKey, _ := value.Plain(key)
+		plainKey, _ := secret.Plain(key)
 		if !plainKey.IsKnown() || plainKey.IsNull() {
 			return Copies{}, append(diags, origin.Error(fault.WrongType, forEach.Range(),
 				"A key of for_each is null or unknown", "Copies need names."))

@@ -19,7 +19,9 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -67,7 +69,7 @@ func New(ctx context.Context, s *lang.Site, source tape.Source) *Eval {
 		index[i.Addr()] = n
 	}
 
-	redactor := sync.OnceValue(value.NewRedactor) // most runs have one of their own
+	redactor := sync.OnceValue(secret.NewRedactor) // most runs have one of their own
 
 	return &Eval{
 		site:        s,
@@ -481,7 +483,7 @@ func (e *Eval) evaluateIn(
 			return v, diags
 		}
 	}
-	if secrets := value.CheckSecrets(whole, ctx); secrets.HasErrors() {
+	if secrets := functions.CheckSecrets(whole, ctx); secrets.HasErrors() {
 		return cty.DynamicVal, secrets
 	}
 	if m != nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
@@ -291,7 +292,7 @@ stage "left" "default" {}
 	if diags := e.Variables(); diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	secret := cty.ObjectVal(map[string]cty.Value{"text": value.Credential("c")})
+	secret := cty.ObjectVal(map[string]cty.Value{"text": secret.Credential("c")})
 	for _, i := range s.Stages {
 		e = e.With(map[string]cty.Value{i.Addr(): secret})
 	}
@@ -306,7 +307,7 @@ stage "left" "default" {}
 			t.Fatal(diags)
 		}
 		v, diags := e.Value(x, secret)
-		if !diags.HasErrors() || !value.IsSecretRefused(diags[0]) {
+		if !diags.HasErrors() || !functions.IsSecretRefused(diags[0]) {
 			t.Errorf("upper(%s): got %#v, %v; want a refusal", from, v, diags)
 		}
 	}

@@ -12,7 +12,9 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -24,13 +26,13 @@ func (e *Eval) Functions() map[string]function.Function {
 		return e.funcs
 	}
 
-	var options value.Checking
+	var options functions.Checking
 	if e.Checking() {
 		options.OnUnsupported = func(d *hcl.Diagnostic) {
 			*e.unsupported = append(*e.unsupported, d)
 		}
 	}
-	e.funcs = value.FunctionsWith(options)
+	e.funcs = functions.FunctionsWith(options)
 	e.funcs["file"] = e.reader("path", cty.String, e.readFile)
 	e.funcs["fileexists"] = e.reader("path", cty.Bool, e.fileExists)
 	e.funcs["credential"] = e.reader("name", cty.String, e.readCredential)
@@ -117,7 +119,7 @@ func (e *Eval) readFile(file string) (cty.Value, error) {
 		return cty.NilVal, fileError(file, ans)
 	case a.Private != "":
 		return cty.NilVal, fmt.Errorf("%s: %s", file, a.Private)
-	case value.HasPlaceholder(a.Text):
+	case secret.HasPlaceholder(a.Text):
 		return cty.NilVal, fmt.Errorf("%s contains U+E000 or U+E001, which prelet reserves; remove them", file)
 	case !value.IsExact(a.Text):
 		return cty.NilVal, fmt.Errorf(
@@ -148,11 +150,11 @@ func (e *Eval) fileExists(path string) (cty.Value, error) {
 }
 
 func (e *Eval) readCredential(name string) (cty.Value, error) {
-	if err := value.CheckCredentialName(name); err != nil {
+	if err := secret.CheckCredentialName(name); err != nil {
 		return cty.NilVal, function.NewArgError(0, err)
 	}
 	if e.Checking() {
-		return value.Credential(name), nil
+		return secret.Credential(name), nil
 	}
 
 	req := tape.CredentialReq{Name: name}
@@ -168,13 +170,13 @@ func (e *Eval) readCredential(name string) (cty.Value, error) {
 		}
 	}
 
-	return value.Credential(name), nil
+	return secret.Credential(name), nil
 }
 
 // notRecorded is the error of a function whose answer the recording does not contain.
 type notRecorded struct{ what string }
 
-// IsUncaught implements value.Uncaught.
+// IsUncaught implements functions.Uncaught.
 func (*notRecorded) IsUncaught() bool { return true }
 
 func (n *notRecorded) Error() string { return "this recording does not contain " + n.what }
@@ -192,7 +194,7 @@ func fileError(path string, a tape.Answer) error {
 // noAnswer is the error of a file on a file system that does not answer.
 type noAnswer struct{ error }
 
-// IsUncaught implements value.Uncaught: a boot is tried again, and does not go on with another value.
+// IsUncaught implements functions.Uncaught: a boot is tried again, and does not go on with another value.
 func (*noAnswer) IsUncaught() bool { return true }
 
 // MissingCredential is the error of credential() for a credential that does not exist or cannot be used.
@@ -201,7 +203,7 @@ type MissingCredential struct {
 	exists    bool // and cannot be used
 }
 
-// IsUncaught implements value.Uncaught.
+// IsUncaught implements functions.Uncaught.
 func (m *MissingCredential) IsUncaught() bool { return m.exists }
 
 func (m *MissingCredential) Error() string {
@@ -210,5 +212,5 @@ func (m *MissingCredential) Error() string {
 		why = fmt.Sprintf("credential %q: %s", m.Name, why)
 	}
 
-	return why + ". " + value.CredentialHint(m.Name) + "."
+	return why + ". " + secret.CredentialHint(m.Name) + "."
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
@@ -38,7 +39,7 @@ func TestFactCaused(t *testing.T) {
 		"nics": cty.ListVal([]cty.Value{cty.ObjectVal(map[string]cty.Value{
 			"address": cty.StringVal("b"), "driver": cty.NullVal(cty.String),
 		})}),
-		"sec": value.Credential("c"),
+		"sec": secret.Credential("c"),
 	}
 	yes := []string{
 		`gpu.mem >= 25`,

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
@@ -42,7 +43,7 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 	}
 
 	m := e.site.MentionsOf(x)
-	r.Asks = r.Asks || slices.ContainsFunc(m.Functions, value.ReadsMachine)
+	r.Asks = r.Asks || slices.ContainsFunc(m.Functions, functions.ReadsMachine)
 	r.Secret = r.Secret || slices.Contains(m.Functions, "credential")
 	for _, reference := range m.References {
 		name, _, _ := findSecondName(reference)

@@ -11,7 +11,9 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -169,7 +171,7 @@ func (s Scope) items(
 // item evaluates one item of an object literal. The value of an item that fails is cty.NilVal.
 func (s Scope) item(item hclsyntax.ObjectConsItem) (key, v cty.Value, diags hcl.Diagnostics) {
 	key, diags = s.evaluate(s.e, item.KeyExpr)
-	diags = append(diags, value.CheckSecretKey(key, item.KeyExpr.Range())...)
+	diags = append(diags, functions.CheckSecretKey(key, item.KeyExpr.Range())...)
 	if !diags.HasErrors() {
 		isText := !key.IsNull() && key.Type().IsPrimitiveType()
 		if key.IsKnown() && !isText {
@@ -277,7 +279,7 @@ func asCondition(v cty.Value, diags hcl.Diagnostics) (isTrue, isKnown bool) {
 		return false, false
 	}
 
-	plain, _ := value.Plain(v)
+	plain, _ := secret.Plain(v)
 	b, err := convert.Convert(plain, cty.Bool) // as HCL does
 	if err != nil || !b.IsKnown() || b.IsNull() {
 		return false, false
@@ -331,7 +333,7 @@ func (e *Eval) indexKeys(object *hclsyntax.ObjectConsExpr) keyIndex {
 }
 
 func hasKey(v cty.Value, key string) bool {
-	plain, _ := value.Plain(v)
+	plain, _ := secret.Plain(v)
 	if !plain.IsKnown() || plain.IsNull() {
 		return false
 	}

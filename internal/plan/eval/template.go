@@ -13,7 +13,9 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -34,7 +36,7 @@ func (e *Eval) templateFile() function.Function {
 		},
 		Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			vars, addMarks := value.Open(args[1])
+			vars, addMarks := secret.Open(args[1])
 			text, err := e.renderTemplate(args[0].AsString(), vars)
 			if err != nil {
 				return cty.NilVal, err
@@ -112,8 +114,8 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 		d := diags[0]
 		at := origin.Place(*d.Subject).String()
 		detail := strings.TrimSuffix(d.Detail, ".")
-		if value.IsSecretRefused(d) {
-			return cty.NilVal, value.NewSecretError(at + ": " + detail)
+		if functions.IsSecretRefused(d) {
+			return cty.NilVal, functions.NewSecretError(at + ": " + detail)
 		}
 		return cty.NilVal, fmt.Errorf("%s: %s: %s", at, d.Summary, detail)
 	}

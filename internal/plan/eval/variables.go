@@ -15,7 +15,9 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -84,7 +86,7 @@ func (e *Eval) variable(v *lang.Variable) (cty.Value, hcl.Diagnostics) {
 }
 
 func sensitiveVariable(v *lang.Variable) cty.Value {
-	return value.Credential("prelet.var." + v.Name)
+	return secret.Credential("prelet.var." + v.Name)
 }
 
 func invalidVariable(
@@ -126,7 +128,7 @@ func parseVariable(v *lang.Variable, a tape.VariableAns) (cty.Value, hcl.Diagnos
 	if v.Sensitive { // the answer does not have its text
 		return sensitiveVariable(v), nil
 	}
-	if value.HasPlaceholder(a.Text) {
+	if secret.HasPlaceholder(a.Text) {
 		return invalidVariable(v, "has a reserved character", "U+E000 and U+E001 cannot be used.")
 	}
 	if v.Type.IsPrimitiveType() {
@@ -279,7 +281,7 @@ func (e *Eval) refuseValue(v *lang.Variable, rule lang.Rule, shown string) *hcl.
 func (e *Eval) ruleMessage(r lang.Rule) string {
 	v, diags := e.Value(r.Message, cty.NilVal)
 	text, ok := value.KeyText(v)
-	if diags.HasErrors() || len(value.Secrets(v)) > 0 || !ok {
+	if diags.HasErrors() || len(secret.Secrets(v)) > 0 || !ok {
 		return e.Text(r.Message.Range())
 	}
 
@@ -309,7 +311,7 @@ func CheckRule(
 // addCodes sets the codes of diagnostics of HCL and cty, and improves their messages.
 func addCodes(diags hcl.Diagnostics) hcl.Diagnostics {
 	for _, d := range diags {
-		if value.IsSecretRefused(d) {
+		if functions.IsSecretRefused(d) {
 			d.Extra = origin.Extra{Code: fault.Sensitive}
 		} else if call, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
 			explainCall(d, call)

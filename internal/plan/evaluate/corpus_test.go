@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/stages/builtin"
 )
@@ -166,7 +166,7 @@ func TestPlanHasNoPlaceholder(t *testing.T) {
 	for _, n := range names {
 		b, err := os.ReadFile(n)
 		must(t, err)
-		if value.HasPlaceholder(string(b)) {
+		if secret.HasPlaceholder(string(b)) {
 			t.Errorf("%s: got a placeholder, want none", n)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/plan/limit"
 	"github.com/prelet/prelet/schema"
@@ -98,7 +98,7 @@ func runDetect(ctx context.Context, s *lang.Site, i *lang.Instance, from tape.So
 		facts := *gathered.Facts
 		facts.Unknown = slices.Concat(facts.Unknown, listUnknown(p.tape))
 		out.Facts = &facts
-		if all, err := value.ToGo(gathered.Value.GetAttr("detectors")); err == nil {
+		if all, err := codec.ToGo(gathered.Value.GetAttr("detectors")); err == nil {
 			out.Detectors, _ = all.(map[string]any)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
@@ -102,7 +103,7 @@ func decodeAccess(s *lang.Site, e *eval.Eval) (tape.Access, Findings) {
 	if t := schema.Token.Of(b); t.Expr != nil {
 		// The loader has checked that it is credential("NAME"). A missing credential is an error only where the
 		// token is needed: a node that has joined does not use it. A recording need not contain it.
-		a.Token, _ = value.CredentialName(t.Expr)
+		a.Token, _ = functions.CredentialName(t.Expr)
 		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool {
 			isUnread := origin.CodeOf(d) == fault.Unread && t.Range.Overlaps(findPlace(d))
 			return origin.CodeOf(d) == fault.CredentialMissing || isUnread

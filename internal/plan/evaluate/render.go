@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/value"
@@ -361,7 +362,7 @@ func makeNodeValue(n desired.Node) cty.Value {
 		taints = append(taints, t.String())
 	}
 
-	config, err := value.FromGo(n.Config)
+	config, err := codec.FromGo(n.Config)
 	if err != nil || n.Config == nil {
 		config = cty.EmptyObjectVal
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/testing/sample"
 )
 
@@ -205,7 +205,7 @@ func TestEverySlot(t *testing.T) {
 					if strings.Contains(ds, " "+string(fault.Internal)+" ") {
 						t.Errorf("%s on a %s: got %s\nwant no fault of prelet", x, where, ds)
 					}
-					if value.HasPlaceholder(ds) {
+					if secret.HasPlaceholder(ds) {
 						t.Errorf("%s on a %s: got a placeholder in %s\nwant none", x, where, ds)
 					}
 				}
@@ -216,7 +216,7 @@ func TestEverySlot(t *testing.T) {
 					complete.Add(1)
 					n := p.Node
 					n.Files = nil // the only place where secrets may be, by name
-					if b := string(n.Canonical()); value.HasPlaceholder(b) {
+					if b := string(n.Canonical()); secret.HasPlaceholder(b) {
 						t.Errorf("%s: got a secret in the plan: %s\nwant none", x, b)
 					}
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/blame"
@@ -310,7 +311,7 @@ func listFiles(n desired.Node) []desired.File {
 	return append(n.Files, desired.File{
 		Path: n.DropIn,
 		Kind: desired.Regular,
-		Text: value.PlainText(string(kubelet.ConfigOf(effective.OwnConfig(n)).Canonical())),
+		Text: secret.PlainText(string(kubelet.ConfigOf(effective.OwnConfig(n)).Canonical())),
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
@@ -21,7 +21,7 @@ func makeGateDropIn(unit string) desired.File {
 	return desired.File{
 		Path: "/usr/lib/systemd/system/" + unit + ".d/05-prelet-gate.conf",
 		Kind: desired.Regular,
-		Text: value.PlainText("[Service]\nEnvironmentFile=" + unitfile.Gate + "\n"),
+		Text: secret.PlainText("[Service]\nEnvironmentFile=" + unitfile.Gate + "\n"),
 	}
 }
 

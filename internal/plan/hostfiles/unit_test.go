@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/desired"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // TestIsReadByKubelet: the drop-ins of templates, prefixes and aliases of the kubelet's unit restart it, and those of
@@ -31,7 +31,7 @@ func TestIsReadByKubelet(t *testing.T) {
 
 // TestFindReader: the kubelet, its unit and its runtime are the readers that matter.
 func TestFindReader(t *testing.T) {
-	text := value.PlainText("[Unit]\nRequires=odd.service\n[Service]\nExecStartPre=-/opt/before --with=/opt/with\n" +
+	text := secret.PlainText("[Unit]\nRequires=odd.service\n[Service]\nExecStartPre=-/opt/before --with=/opt/with\n" +
 		"ReadWritePaths=/srv\n")
 	n := desired.Node{
 		UnitFiles: []string{"/opt/env/*.env", "/opt/kubelet"},

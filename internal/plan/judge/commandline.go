@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
 )
 
@@ -50,7 +50,7 @@ func isUnused(n desired.Node) bool {
 // listOwnWords returns the words of the flags file; without one, as in a check, those of the node's own flags.
 func listOwnWords(n desired.Node) (words []kubelet.Word) {
 	add := func(text string) {
-		words = append(words, kubelet.Word{Text: text, From: ownFlags, Open: value.HasPlaceholder(text)})
+		words = append(words, kubelet.Word{Text: text, From: ownFlags, Open: secret.HasPlaceholder(text)})
 	}
 	if file, isPlanned := n.FindPurpose("kubelet-flags"); isPlanned {
 		if file.Argv == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -233,7 +233,7 @@ func (l *loader) checkToken(body *hclsyntax.Body) {
 	if token == nil || isNull(token.Expr) {
 		return
 	}
-	if _, isCredential := value.CredentialName(token.Expr); isCredential {
+	if _, isCredential := functions.CredentialName(token.Expr); isCredential {
 		return
 	}
 

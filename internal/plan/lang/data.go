@@ -8,8 +8,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // dataSuffixes are the endings of the files of sitedata(). Each has a part of its own, because a folder of a site may
@@ -31,7 +31,7 @@ func (l *loader) addData(name string, src []byte) {
 	v, err := decodeData(name, src)
 	if err != nil {
 		at := fileRange(name)
-		if line, offset := value.PlaceOf(err); line > 0 {
+		if line, offset := codec.PlaceOf(err); line > 0 {
 			start := len(strings.Join(strings.SplitAfter(string(src), "\n")[:line-1], "")) + offset
 			at = RangeOf(src, name, start, start)
 			if strings.HasPrefix(findLine(src, line), "\t") {
@@ -49,10 +49,10 @@ func (l *loader) addData(name string, src []byte) {
 func decodeData(name string, src []byte) (cty.Value, error) {
 	switch path.Ext(name) {
 	case ".json":
-		return value.DecodeJSON(src)
+		return codec.DecodeJSON(src)
 	case ".txt":
-		return value.FromGo(string(src))
+		return codec.FromGo(string(src))
 	}
 
-	return value.DecodeYAML(src)
+	return codec.DecodeYAML(src)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/value"
 )
@@ -29,10 +30,10 @@ func (l *loader) refuseSecrets(files []tape.SiteFile, bodies []*hclsyntax.Body) 
 		l.refuseSettings(body)
 	}
 	for _, f := range files {
-		for _, e := range value.FindEvident(f.Text) {
+		for _, e := range secret.FindEvident(f.Text) {
 			text := f.Text[e.Start:e.End]
 			help := evidentHelp
-			if e.What == value.SecretFlag || e.What == value.SecretField {
+			if e.What == secret.SecretFlag || e.What == secret.SecretField {
 				help = settingHelp
 			}
 			l.refuse(findRange(f, e.Start, e.End), []string{text}, "The site's text has "+e.What, help)
@@ -79,7 +80,7 @@ func findRange(f tape.SiteFile, start, end int) hcl.Range {
 // field. All users of a node can read its flags and its configuration.
 func (l *loader) refuseSettings(body *hclsyntax.Body) {
 	check := func(name string, x hclsyntax.Expression) {
-		if !value.IsSecretSetting(name) {
+		if !secret.IsSecretSetting(name) {
 			return
 		}
 		v, diags := x.Value(nil)

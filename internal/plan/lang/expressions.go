@@ -9,7 +9,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -37,7 +39,7 @@ func checkExpressions(body *hclsyntax.Body) (diags hcl.Diagnostics) {
 }
 
 func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
-	if n := value.ForNesting(e); n > maxFor {
+	if n := forNesting(e); n > maxFor {
 		diags = append(diags, origin.Error(
 			fault.Limit,
 			e.Range(),
@@ -142,7 +144,7 @@ func checkLiteral(v cty.Value, at hcl.Range) hcl.Diagnostics {
 
 	switch v.Type() {
 	case cty.String:
-		if value.HasPlaceholder(v.AsString()) {
+		if secret.HasPlaceholder(v.AsString()) {
 			return hcl.Diagnostics{
 				origin.Error(fault.Encoding, at, "A character that is reserved", placeholderHelp),
 			}
@@ -203,7 +205,7 @@ func isDivision(e hclsyntax.Expression) bool {
 // checkReadingCall restricts the arguments of functions that read to literals and variables, so that a loaded site
 // shows everything that it reads.
 func checkReadingCall(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
-	if !value.ReadsMachine(x.Name) {
+	if !functions.ReadsMachine(x.Name) {
 		return nil
 	}
 

@@ -18,8 +18,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -555,7 +555,7 @@ func ParseValue(name string, text []byte) (hclsyntax.Expression, error) {
 // hide removes a text that may be a secret from the sources that diagnostics show.
 func (l *loader) hide(r hcl.Range) {
 	src := slices.Clone(l.site.Sources[r.Filename])
-	value.Blank(src, r.Start.Byte, r.End.Byte)
+	secret.Blank(src, r.Start.Byte, r.End.Byte)
 	l.site.Sources[r.Filename] = src
 }
 

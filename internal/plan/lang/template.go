@@ -13,9 +13,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/functions"
 	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
 )
 
 // addTemplate adds a template of templatefile() by its name without the directory.
@@ -147,7 +147,7 @@ func RangeOf(src []byte, file string, start, end int) hcl.Range {
 func checkTemplate(x hclsyntax.Expression) hcl.Diagnostics {
 	return hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, ok := n.(*hclsyntax.FunctionCallExpr)
-		if ok && (value.ReadsMachine(call.Name) || call.Name == "templatefile" || call.Name == "sitedata") {
+		if ok && (functions.ReadsMachine(call.Name) || call.Name == "templatefile" || call.Name == "sitedata") {
 			return hcl.Diagnostics{
 				origin.Error(
 					fault.Reference,

@@ -16,7 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -288,7 +288,7 @@ func HideValues(src []byte, known []string) []byte {
 			from += len(m[0])
 		}
 		start += len(line)
-		value.Blank(out, from, start)
+		secret.Blank(out, from, start)
 	}
 
 	return out

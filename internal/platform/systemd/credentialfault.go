@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -23,7 +23,7 @@ func CredentialFault(name string, err error) *fault.Fault {
 		f.Code = fault.Absent
 	case errors.Is(err, fs.ErrNotExist):
 		f.Code = fault.Absent
-		f.Next = value.CredentialHint(name)
+		f.Next = secret.CredentialHint(name)
 	case errors.Is(err, ErrEncrypted):
 		f.Code = fault.CredentialMissing
 		f.Next = "Let the unit do it: systemctl start prelet-apply"
@@ -35,7 +35,7 @@ func CredentialFault(name string, err error) *fault.Fault {
 		if errors.Is(err, ErrUnusable) {
 			f.Code = fault.FileUnusable
 		}
-		f.Next = value.CredentialHint(name)
+		f.Next = secret.CredentialHint(name)
 	}
 
 	return f

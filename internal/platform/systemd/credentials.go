@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -67,7 +67,7 @@ func (c Credentials) Read(name string) ([]byte, error) {
 }
 
 func (c Credentials) read(name string) ([]byte, error) {
-	if err := value.CheckCredentialName(name); err != nil {
+	if err := secret.CheckCredentialName(name); err != nil {
 		return nil, unusable("%w", err)
 	}
 	switch {
@@ -140,7 +140,7 @@ func (c Credentials) Names() ([]string, error) {
 
 	var names []string
 	for _, entry := range entries {
-		if value.CheckCredentialName(entry.Name()) == nil {
+		if secret.CheckCredentialName(entry.Name()) == nil {
 			names = append(names, entry.Name())
 		}
 	}

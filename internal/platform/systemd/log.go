@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // Limits of a unit's log. The newest lines and bytes count.
@@ -148,7 +148,7 @@ func StartLog(ctx context.Context, unit string, pid uint32) ([]string, error) {
 
 // readNewest returns the newest entries that journalctl prints in the export format.
 func readNewest(ctx context.Context, args ...string) (string, error) {
-	newest := &value.Tail{Most: logBytes}
+	newest := &secret.Tail{Most: logBytes}
 	err := runJournalctl(ctx, newest, append([]string{fmt.Sprintf("--lines=%d", logLines)}, args...)...)
 
 	text := newest.Text()
@@ -168,7 +168,7 @@ func runJournalctl(ctx context.Context, stdout io.Writer, args ...string) error 
 	cmd := exec.CommandContext(ctx, "journalctl", args...)
 	cmd.Env = []string{"LC_ALL=C.UTF-8"}
 	cmd.WaitDelay = time.Second
-	stderr := &value.Tail{Most: 4 << 10}
+	stderr := &secret.Tail{Most: 4 << 10}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
 	if why := strings.TrimSuffix(stderr.Text(), "\n"); err != nil && why != "" {

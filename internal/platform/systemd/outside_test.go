@@ -20,7 +20,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/journal"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 func env(pairs ...string) func(string) string {
@@ -241,7 +241,7 @@ func FuzzCredentialName(f *testing.F) {
 	f.Add("../../etc/shadow")
 	f.Add("/")
 	f.Fuzz(func(t *testing.T, name string) {
-		if value.CheckCredentialName(name) == nil && (name != filepath.Base(name) || !filepath.IsLocal(name)) {
+		if secret.CheckCredentialName(name) == nil && (name != filepath.Base(name) || !filepath.IsLocal(name)) {
 			t.Errorf("%q: got a name that leaves the folder, want it refused", name)
 		}
 	})

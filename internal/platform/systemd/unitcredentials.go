@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -135,9 +135,9 @@ func decodeCredentialLines(properties map[string]any) (out []credentialLine, err
 		}
 	}
 	_, hasEncrypted := properties["LoadCredentialEncrypted"] // since 250
-	isToken := func(l credentialLine) bool { return l.matches(value.TokenCredential) }
+	isToken := func(l credentialLine) bool { return l.matches(secret.TokenCredential) }
 	if !hasEncrypted && !slices.ContainsFunc(out, isToken) {
-		out = append(out, credentialLine{name: value.TokenCredential, path: value.TokenCredential})
+		out = append(out, credentialLine{name: secret.TokenCredential, path: secret.TokenCredential})
 	}
 
 	return out, r.err
@@ -252,7 +252,7 @@ func (u *unitCredentials) names() ([]string, error) {
 			out = append(out, u.listStored(credentialStores(), l.matches)...)
 			continue
 		}
-		if value.CheckCredentialName(l.name) != nil {
+		if secret.CheckCredentialName(l.name) != nil {
 			continue
 		}
 		if _, err := u.readLine(l, l.name); !errors.Is(err, fs.ErrNotExist) {
@@ -269,7 +269,7 @@ func (u *unitCredentials) listStored(stores []string, matches func(name string) 
 	for _, dir := range stores {
 		entries, _ := nodefile.ReadDir(filepath.Join("/", u.root, dir)) // a store that is missing or closed has none
 		for _, entry := range entries {
-			if matches(entry.Name()) && value.CheckCredentialName(entry.Name()) == nil {
+			if matches(entry.Name()) && secret.CheckCredentialName(entry.Name()) == nil {
 				out = append(out, entry.Name())
 			}
 		}

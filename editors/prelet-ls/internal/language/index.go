@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
@@ -204,7 +205,7 @@ func variable(b *hclsyntax.Block) Symbol {
 	}
 	if a := b.Body.Attributes[schema.VariableDescription.Name]; a != nil {
 		text, _ := value.LiteralText(a.Expr)
-		s.Doc = value.HideEvident(text)
+		s.Doc = secret.HideEvident(text)
 	}
 
 	return s

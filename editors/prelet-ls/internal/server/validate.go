@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/lab/sites"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // Request is the validation of one site.
@@ -75,7 +75,7 @@ func (r Request) run(kubelet string) (sites.Validated, error) {
 	env := &machine.Env{
 		Version:  r.Version,
 		Getenv:   func(string) string { return "" },
-		Redactor: value.NewRedactor(),
+		Redactor: secret.NewRedactor(),
 		Say:      func(string) {},
 	}
 
@@ -103,7 +103,7 @@ func refusedSetting(file string, err error) *hcl.Diagnostic {
 // convert returns diagnostics as an editor shows them: the summary, then the reason and the next step, with a link to
 // the page of the code.
 func convert(text string, diags hcl.Diagnostics) []diagnostic {
-	redactor := value.NewRedactor()
+	redactor := secret.NewRedactor()
 	out := []diagnostic{}
 	seen := map[diagnostic]bool{}
 

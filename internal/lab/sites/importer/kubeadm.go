@@ -13,9 +13,9 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
@@ -146,7 +146,7 @@ func (r *reader) findJoin(src []byte) (found *joinConfiguration) {
 // decodeYAML reads a document within limits, as JSON and, if it is one, as an object. Its errors have no text of the
 // document: that may be a token.
 func decodeYAML(text string) (doc []byte, object map[string]any, err error) {
-	v, err := value.DecodeYAML([]byte(text))
+	v, err := codec.DecodeYAML([]byte(text))
 	if err != nil {
 		cause := err.Error()
 		if quote := strings.IndexAny(cause, "'\"`"); quote >= 0 {

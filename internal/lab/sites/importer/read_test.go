@@ -17,7 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lab/sites/importer"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
@@ -266,14 +266,14 @@ func TestFlags(t *testing.T) {
 		t.Error(err)
 	}
 	for _, n := range []string{"", "a/b", "..", "a b", "a\nb", strings.Repeat("a", 256), token + "/"} {
-		err := value.CheckCredentialName(n)
+		err := secret.CheckCredentialName(n)
 		if err == nil {
 			t.Errorf("CheckCredentialName(%q): got no error, want one", n)
 		} else if strings.Contains(err.Error(), token) {
 			t.Errorf("CheckCredentialName(TOKEN): got %v, want no token in the error", err)
 		}
 	}
-	if err := value.CheckCredentialName("bootstrap-token"); err != nil {
+	if err := secret.CheckCredentialName("bootstrap-token"); err != nil {
 		t.Error(err)
 	}
 }

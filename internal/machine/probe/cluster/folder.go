@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -73,13 +73,13 @@ func (d Folder) ReadConfigMap(namespace, name string) (Object, error) {
 
 func parseConfigMapFile(path string, text []byte, namespace, name string) (Object, error) {
 	refuse := func(err error, next string) (Object, error) {
-		f := value.FaultIn(fault.ClusterUnusable, path, text, err)
+		f := codec.FaultIn(fault.ClusterUnusable, path, text, err)
 		f.Next = cmp.Or(f.Next, next)
 
 		return Object{}, f
 	}
 
-	if err := value.CheckYAMLSize(text); err != nil {
+	if err := codec.CheckYAMLSize(text); err != nil {
 		return refuse(err, "A ConfigMap of a cluster has at most 1 MiB")
 	}
 	if err := kubelet.CheckSingleDocument(string(text)); err != nil {
@@ -108,10 +108,10 @@ func parseConfigMapFile(path string, text []byte, namespace, name string) (Objec
 }
 
 // placeIn returns a mistake at a value of a YAML document.
-func placeIn(text []byte, why string, path ...string) *value.PlaceError {
+func placeIn(text []byte, why string, path ...string) *codec.PlaceError {
 	line, column := findYAML(text, path)
 
-	return &value.PlaceError{Line: line, Column: column, Why: why}
+	return &codec.PlaceError{Line: line, Column: column, Why: why}
 }
 
 // configMapFile has all names of a ConfigMap, as kubectl prints it.
@@ -145,7 +145,7 @@ type configMapFile struct {
 func decodeConfigMap(text []byte) (cm configMap, err error) {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return cm, value.YAMLError(err)
+		return cm, codec.YAMLError(err)
 	}
 	var head struct {
 		Kind any `json:"kind"`
@@ -159,8 +159,8 @@ func decodeConfigMap(text []byte) (cm configMap, err error) {
 		return cm, at
 	}
 
-	var at *value.PlaceError
-	if err := value.DecodeStrict(asJSON, new(configMapFile), nil); errors.As(err, &at) {
+	var at *codec.PlaceError
+	if err := codec.DecodeStrict(asJSON, new(configMapFile), nil); errors.As(err, &at) {
 		at.Line, at.Column = findYAML(text, at.Path)
 		if isText := len(at.Path) == 2 && at.Path[0] == "data"; isText && strings.HasSuffix(at.Why, " is an object") {
 			at.Next = fmt.Sprintf("Write a text: `%s: |`, with its lines below, indented", at.Path[1])

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	texts "github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/functions"
 )
 
 // products is testdata/texts/names.yaml.
@@ -91,7 +91,7 @@ func TestSourcesAreDated(t *testing.T) {
 // vendor's accelerators become one by being cut.
 func TestNamesMakeLabels(t *testing.T) {
 	eachName(func(device, _, name string) {
-		label := texts.Slug(name)
+		label := functions.Slug(name)
 		if label == "" || len(label) > 63 || !utf8.ValidString(name) || strings.TrimSpace(name) != name {
 			t.Errorf("%s: %q makes the label %q", device, name, label)
 		}
@@ -104,8 +104,8 @@ func TestNamesMakeLabels(t *testing.T) {
 // TestLabelsOfGPUs compares with the labels that sites have: nvidia-smi's name in lower case, with - for spaces.
 func TestLabelsOfGPUs(t *testing.T) {
 	for device, want := range readProducts(t).Labels {
-		if e, ok := nameOf(device, ""); !ok || texts.Slug(e.name) != want {
-			t.Errorf("%s is %q, whose label is %q; want %q", device, e.name, texts.Slug(e.name), want)
+		if e, ok := nameOf(device, ""); !ok || functions.Slug(e.name) != want {
+			t.Errorf("%s is %q, whose label is %q; want %q", device, e.name, functions.Slug(e.name), want)
 		}
 	}
 }

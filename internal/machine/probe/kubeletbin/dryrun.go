@@ -30,7 +30,7 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/failure"
 	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
@@ -97,7 +97,7 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 
-	out := value.Tail{Most: maxDryRunOutput}
+	out := secret.Tail{Most: maxDryRunOutput}
 	cmd := exec.CommandContext(ctx, d.Program, words...)
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, d.Environment...)
 	cmd.Dir = folder
@@ -277,7 +277,7 @@ func (d DryRun) stage(folder string) (words []string, names *strings.Replacer, e
 				renamed = append(renamed, other, text)
 			}
 			return other
-		case value.IsSecretSetting(name):
+		case secret.IsSecretSetting(name):
 			return hideValue(name, text)
 		}
 

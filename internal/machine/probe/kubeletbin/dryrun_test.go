@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // klog is an error as a kubelet prints it.
@@ -185,13 +185,13 @@ func TestDryRunRemovesLeft(t *testing.T) {
 // TestDryRunSecrets: what a kubelet quotes of a secret in its configuration can be hidden, however its errors and its log
 // quote it.
 func TestDryRunSecrets(t *testing.T) {
-	for _, secret := range []string{
+	for _, password := range []string{
 		"hunter2-hunter2", "hunter2 é hunter2", `hunter2"va\lue-hunter2`, "hunter2   and   hunter2", "hunter2\nhunter2\n",
 		"hunter2\thunter2 \\\" é", `hunter2'<&>`,
 	} {
-		r := value.NewRedactor()
-		r.Add([]byte(secret))
-		folded := strings.ReplaceAll(strings.TrimRight(secret, "\n"), "\n", " ") // by YAML
+		r := secret.NewRedactor()
+		r.Add([]byte(password))
+		folded := strings.ReplaceAll(strings.TrimRight(password, "\n"), "\n", " ") // by YAML
 		_, errTime := time.ParseDuration("x" + folded)
 		_, errNumber := strconv.Atoi(folded)
 		var errJSON error
@@ -203,7 +203,7 @@ func TestDryRunSecrets(t *testing.T) {
 			for _, line := range []string{klog + strconv.Quote("failed: "+err.Error()), string(asJSON)} {
 				v, failed := readVerdict([]string{line})
 				if got := r.String(v.Refusal); failed != nil || v.Refusal == "" || strings.Contains(got, "hunter2") {
-					t.Errorf("secret %q in %s: got %q, %v; want a refusal without it", secret, line, got, failed)
+					t.Errorf("secret %q in %s: got %q, %v; want a refusal without it", password, line, got, failed)
 				}
 			}
 		}

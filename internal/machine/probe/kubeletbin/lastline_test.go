@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/model/value"
+	"github.com/prelet/prelet/internal/model/secret"
 )
 
 // TestLastLineOfWrapper: why a program that starts the kubelet fails is in its last line, and if that names a folder
@@ -44,13 +44,13 @@ func TestLastLineOfWrapper(t *testing.T) {
 // TestCutSecret: of a secret at the cut of a long last line no part is in the message.
 func TestCutSecret(t *testing.T) {
 	t.Parallel()
-	const secret = "TOPSECRETvalue0123456789"
-	redactor := value.NewRedactor()
-	redactor.Add([]byte(secret))
+	const canary = "TOPSECRETvalue0123456789"
+	redactor := secret.NewRedactor()
+	redactor.Add([]byte(canary))
 	file := filepath.Join(t.TempDir(), "opt/bin/kubelet")
 	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	for _, left := range []int{len(secret) - 4, 8} {
-		line := secret + strings.Repeat("y", maxLastLine-left)
+	for _, left := range []int{len(canary) - 4, 8} {
+		line := canary + strings.Repeat("y", maxLastLine-left)
 		writeProgram(t, file, "#!/bin/sh\necho "+line+" >&2\nexit 1\n")
 
 		_, err := Find(strings.TrimSuffix(file, "/opt/bin/kubelet"), "", nil).Version(t.Context(), true)

@@ -15,8 +15,9 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
@@ -165,7 +166,7 @@ func (b *Binary) run(ctx context.Context, arg string) (string, error) {
 	cmd := exec.CommandContext(ctx, b.file, arg)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.WaitDelay = time.Second
-	out, errors := limited{most: maxHelp}, value.Tail{Most: maxLastLine}
+	out, errors := limited{most: maxHelp}, secret.Tail{Most: maxLastLine}
 	cmd.Stdout = &out
 	cmd.Stderr = &errors
 	start := (*exec.Cmd).Run
@@ -192,7 +193,7 @@ func addLastLine(err error, written string, isHidden func(folder string) bool) e
 	if len(lines) == 0 {
 		return err
 	}
-	last := value.Visible(strings.TrimSpace(lines[len(lines)-1]))
+	last := printable.Visible(strings.TrimSpace(lines[len(lines)-1]))
 	for _, folder := range []string{"/home", "/root", "/run/user"} {
 		if strings.Contains(last, folder+"/") && isHidden(folder) {
 			return fmt.Errorf("%w: %s (ProtectHome= of prelet.service hides %s from it: put the kubelet elsewhere, or "+

@@ -1,0 +1,8 @@
+// Package secret keeps credentials out of everything but the files that need them. It has marks and placeholders for
+// values, the text of a file, and what hides secrets from output. It must not read files, the clock, the network or the
+// environment.
+//
+// A credential's bytes are never in a value: its value is a placeholder with the mark [Secret], and only
+// [ResolvePlaceholders] inserts the bytes, at commit. functions.CheckSecrets must accept an expression before it is
+// evaluated. Libraries also print values in their messages, so a [Redactor] is in front of every writer.
+package secret

@@ -404,7 +404,7 @@ func (s Spec) convertItems(v cty.Value, written Value[cty.Value]) (_ cty.Value, 
 	return cty.ListVal(list), diags
 }
 
-// adviseSecret returns what to write for an argument that takes no secret.
+// adviseSecret returns the next step for an argument that takes no secret.
 func adviseSecret(name string) string {
 	if strings.HasSuffix(name, "_credential") {
 		return "Write the name of the credential alone, in quotes: prelet reads it when it needs it."

@@ -405,7 +405,7 @@ func absolutePath(s string) error {
 	return nil
 }
 
-// groupName is what groupadd takes.
+// groupName matches the names that groupadd accepts.
 var groupName = lazy.Regexp(`^[a-z_][a-z0-9_-]{0,31}$`)
 
 func checkGroup(s string) error {

@@ -147,7 +147,7 @@ func (s Spec) defaultInWords() string {
 	return "`" + string(must(ctyjson.Marshal(s.Default, s.Type))) + "`"
 }
 
-// mayReferTo is what an expression evaluated in a phase can know.
+// mayReferTo lists the references that an expression evaluated in a phase can have.
 func mayReferTo(p Phase) string {
 	switch p {
 	case Static:

@@ -30,7 +30,7 @@ const (
 	RestartKubelet = "restart.kubelet"
 )
 
-// Stage is what all types share. Exactly one of Gatherer, Decider and Renderer is implemented as well.
+// Stage is the interface of all types. A type also implements exactly one of Gatherer, Decider and Renderer.
 type Stage interface {
 	// Spec declares the stage's block; its Type is the stage's type, its Labels are set by the language.
 	Spec() Spec
@@ -142,7 +142,7 @@ type Decider interface {
 	Decide(cfg schema.Body, in Inputs) (desired.Contribution, Output, hcl.Diagnostics)
 }
 
-// Inputs is what deciders and renderers need in addition to their configuration.
+// Inputs has the answers that deciders and renderers get in addition to their configuration.
 type Inputs struct {
 	Readings
 	Address string       // of this stage

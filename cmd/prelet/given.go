@@ -151,7 +151,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return fault.Usage.Errorf("unknown command %q%s\nprelet: `prelet help` lists the commands", name, hint)
 }
 
-// otherFlags returns what to type instead of flags that other tools have.
+// otherFlags returns the flags to type instead of those of other tools.
 func otherFlags() map[string]string {
 	return map[string]string{
 		"json":         "-o json",
@@ -172,7 +172,7 @@ func otherFlags() map[string]string {
 	}
 }
 
-// neighbours returns what to type instead of commands that other tools have.
+// neighbours returns the commands to type instead of those of other tools.
 func neighbours() map[string]string {
 	hints := map[string]string{}
 	for words, hint := range map[string]string{

@@ -285,7 +285,7 @@ func (a *cli) root(args ...string) *cobra.Command {
 	return c
 }
 
-// commands returns what builds each command, by name.
+// commands returns the constructor of each command, by name.
 func (a *cli) commands() map[string]func() *cobra.Command {
 	return map[string]func() *cobra.Command{
 		"init":      a.init,

@@ -286,7 +286,7 @@ func (e *Env) StartReport(h *Host, again bool) *report.Reporter {
 	return rep
 }
 
-// Machine returns what activates a generation. rep may be nil.
+// Machine returns the state machine that activates a generation. rep may be nil.
 func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activation.StateMachine {
 	rival := ""
 	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {

@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/model/secret"
 )
 
-// Env is what all commands of one process have in common.
+// Env is the environment of the commands of one process.
 type Env struct {
 	Version  string
 	Getenv   func(string) string

@@ -61,7 +61,7 @@ func (n *Node) OpenLive(values map[string]probe.Given, asks bool) {
 	}
 }
 
-// newAsker returns what asks the kubelet's binary of this machine, as root, whether it accepts a plan, or that of an
+// newAsker returns the asker of the kubelet's binary of this machine, as root, whether it accepts a plan, or that of an
 // image; nil for a recorded machine. At a first boot there is nothing to lose, and the start of the kubelet is the
 // answer.
 func (n *Node) newAsker() *dryrun.Asker {

@@ -59,7 +59,7 @@ func (k *kit) runChecks() {
 	k.checkShutdown(p)
 }
 
-// mergeNeeds returns what two lists of needs allow together to open, read, execute and connect to.
+// mergeNeeds returns the union of two lists of needs.
 func mergeNeeds(a, b contract.Needs) contract.Needs {
 	return contract.Needs{
 		Devices: slices.Concat(a.Devices, b.Devices),

@@ -14,7 +14,7 @@ import (
 // shimVariable is set in the process that becomes the detector. Descriptor 3 is the program, 4 the trace of Run.
 const shimVariable = "PRELET_CONFORMANCE_SHIM"
 
-// shimOrder is what Run passes in that variable.
+// shimOrder is the JSON that Run passes in that variable.
 type shimOrder struct {
 	Args   []string
 	Env    []string

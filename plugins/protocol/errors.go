@@ -12,7 +12,7 @@ import (
 )
 
 // Explain returns a gRPC status with a message for a detector's developer. It returns other errors as they are. The
-// limit is that of the call, in bytes. Unavailable means that the connection could not be made or broke.
+// limit is the limit of the call, in bytes. Unavailable means that the connection could not be made or broke.
 func Explain(ctx context.Context, err error, limit int) error {
 	s, isStatus := status.FromError(err)
 	if !isStatus {

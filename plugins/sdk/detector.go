@@ -60,7 +60,7 @@ type (
 	Problem = contract.Problem
 )
 
-// Machine is what Detect reads, and collects its results. Their order does not matter: they are sorted.
+// Machine gives Detect its input, and collects its results. Their order does not matter: they are sorted.
 type Machine struct {
 	Root              // its files
 	Config  Config    // complete, with defaults

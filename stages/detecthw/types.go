@@ -29,7 +29,7 @@ type field struct {
 	omitEmpty bool
 }
 
-// factsShape is that of tape.Facts. It is made once: with reflection that takes longer than to make a value of it.
+// factsShape is the shape of tape.Facts. It is made once, because reflection takes longer than making a value.
 var factsShape = sync.OnceValue(func() *shape { return shapeOf(reflect.TypeFor[tape.Facts]()) })
 
 // factsType returns the type of tape.Facts in sites.
@@ -160,7 +160,7 @@ func (s *shape) objectOf(v reflect.Value, before *madeFacts) (cty.Value, error) 
 	return cty.ObjectVal(out), nil
 }
 
-// numberPrecision is that of numbers in a site, in bits. Quotients of facts depend on it.
+// numberPrecision is the precision of numbers in a site, in bits. Quotients of facts depend on it.
 const numberPrecision = 512
 
 // scalarOf returns a text, a bool or a number.

@@ -54,8 +54,8 @@ func (f *reservation) reservedMemory() []nodeMemory {
 	return append(divideMemory(total-rest, rooms), divideMemory(rest, spare)...)
 }
 
-// usable returns it in steps of 64 MiB: as the memory of a machine differs by some pages from boot to boot, the
-// configuration must not follow it.
+// usable returns the usable memory in bytes, in steps of 64 MiB: the memory of a machine differs by some pages from
+// boot to boot, and the configuration must not follow that.
 func (m nodeMemory) usable() int64 {
 	const step = 64 * mib
 

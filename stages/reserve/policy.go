@@ -14,7 +14,7 @@ type machine struct {
 	pods   int64
 }
 
-// amounts are those of kubeReserved and systemReserved of one resource.
+// amounts has the kubeReserved and systemReserved of one resource.
 type amounts struct{ kube, system int64 }
 
 func (a amounts) sum() int64 { return a.kube + a.system }

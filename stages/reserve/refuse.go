@@ -100,7 +100,7 @@ func (f *reservation) isOwn(name string) bool {
 	return f.amounts[name] == f.own[name].amounts
 }
 
-// computeLeast returns what must remain of a resource for pods, and why.
+// computeLeast returns the amount of a resource that must remain for pods, and why.
 func (f *reservation) computeLeast(s sum) (least int64, why string) {
 	least = leastMemory
 	tenth := roundToMiB(s.capacity / leastTenth)

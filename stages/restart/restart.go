@@ -288,7 +288,7 @@ type renderer struct {
 	origin.Collector
 }
 
-// unit returns what apply does with another unit than the kubelet's; nil if that is not known.
+// unit returns the action of apply on a unit other than the kubelet's; nil if it is unknown.
 func (r *renderer) unit() *desired.Unit {
 	r.refuseKubeletArguments()
 
@@ -372,7 +372,7 @@ func (r *renderer) refuseKubeletArguments() {
 	}
 }
 
-// kubelet returns what apply does with the kubelet; nil if that is not known.
+// kubelet returns the actions of apply on the kubelet; nil if they are unknown.
 func (r *renderer) kubelet() *desired.Activation {
 	r.refuseUnitArguments()
 

@@ -17,7 +17,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// nullNext is what to do where a block has no value on a machine.
+// nullNext is the next step for a block without a value on a machine.
 const nullNext = "It has no value on this machine. Add a condition to the block: when = …."
 
 var (

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Version is that of Kubernetes in a go.mod of this folder: "v1.37.1".
+// Version returns the version of Kubernetes in a go.mod of this folder: "v1.37.1".
 func Version(gomod string) (string, error) {
 	text, err := os.ReadFile(gomod)
 	if err != nil {

@@ -51,7 +51,7 @@ func Find(cache, version, prelet string) (Programs, error) {
 
 func (p Programs) of(name string) string { return filepath.Join(p.Kubernetes, name) }
 
-// ClusterOptions are those of a cluster. The zero value is one as `kubeadm init` leaves it, but for the cgroup
+// ClusterOptions configure a cluster. The zero value is a cluster as `kubeadm init` leaves it, but for the cgroup
 // driver: a node of these tests has no systemd that would make groups for its kubelet.
 type ClusterOptions struct {
 	// YAML of a KubeletConfiguration without kind, which kubeadm uploads; "" for the default here.

@@ -249,7 +249,7 @@ func (n *Node) Run(ctx context.Context, words ...string) (CommandResult, error) 
 	return command(ctx, n.Environment(), n.Enter(words...)...)
 }
 
-// Environment is what prelet's units have.
+// Environment returns the environment of prelet's units.
 func (n *Node) Environment() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

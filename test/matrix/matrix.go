@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// SuiteResult is what one suite found on one system.
+// SuiteResult is the result of one suite on one system.
 type SuiteResult struct {
 	Debian       string   `json:"debian"` // the name of the suite of packages
 	Architecture string   `json:"architecture"`

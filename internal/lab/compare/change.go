@@ -79,8 +79,8 @@ type FileView struct {
 	Left    string // of a file that is not managed: restore | keep | release, as NodeChange.Action
 }
 
-// Changes returns what differs between two states: items by kind and name, then files by path. A file that is managed
-// in neither is not compared. What differs in a file of the kubelet is its items, where any of them does.
+// Changes returns the differences between two states: items by kind and name, then files by path. A file that is
+// managed in neither is not compared. What differs in a file of the kubelet is its items, where any of them does.
 func Changes(before, after NodeState) (out []NodeChange) {
 	if before.Items != nil && after.Items != nil {
 		out = before.Items.diff(after.Items)

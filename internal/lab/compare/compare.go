@@ -24,7 +24,7 @@ type Generation struct {
 	Problems  []string
 }
 
-// Difference is what differs between two generations: the document of `history diff -o json`.
+// Difference has the differences between two generations: the document of `history diff -o json`.
 type Difference struct {
 	FormatVersion int            `json:"format_version"`
 	From          int            `json:"from"`

@@ -37,7 +37,7 @@ const maxDetails = 20
 // preletInput is the name of prelet as an input.
 const preletInput = "prelet"
 
-// findInputs returns what differs between two recordings: the site, prelet, the machine, then the answers.
+// findInputs returns the differences between two recordings: the site, prelet, the machine, then the answers.
 func findInputs(a, b Generation) []InputChange {
 	x := a.Recording.Header
 	y := b.Recording.Header
@@ -166,7 +166,7 @@ func withDefault(p *evaluate.Plan, a answer) answer {
 	return a
 }
 
-// compareAnswers adds what differs between two answers.
+// compareAnswers adds the differences between two answers.
 func (i *InputChange) compareAnswers(a, b answer) {
 	why, was := describeFailure(b), describeFailure(a)
 	if why != was {

@@ -17,7 +17,7 @@ type SystemdUse struct {
 	Instead string // with an older version
 }
 
-// ListSystemdUses returns what versions from OldestSystemd on may lack. A page has the same table.
+// ListSystemdUses returns the features that versions from OldestSystemd on may lack. A page has the same table.
 func ListSystemdUses() []SystemdUse {
 	return []SystemdUse{
 		{250, "encrypted credentials", "the token is a plain file"},

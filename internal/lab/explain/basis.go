@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
-// addBasis adds what an entry is based on, as its origins name it: expressions of the site, with their overrides,
+// addBasis adds the basis of an entry, as its origins name it: expressions of the site, with their overrides,
 // conditions, steps of a formula, recommendations of detectors, the base; and the value of the base that a stage
 // changed.
 func (w *walker) addBasis(e entry, depth int) {
@@ -272,7 +272,7 @@ func (w *walker) explainField(name string) (x Explanation, known bool) {
 	return x, true
 }
 
-// addField adds what sets a field. registerWithTaints consists of taints.
+// addField adds the setter of a field. registerWithTaints consists of taints.
 func (w *walker) addField(e entry, depth int) {
 	if e.Name != "registerWithTaints" {
 		w.addBasis(e, depth)

@@ -167,7 +167,7 @@ func (w *walker) addReference(x hclsyntax.Expression, c eval.Scope, inside path,
 	}
 }
 
-// addPartOfNode adds what sets a part of the node: its labels, taints or flags, one of them, or a field of the
+// addPartOfNode adds the setters of a part of the node: its labels, taints or flags, one of them, or a field of the
 // configuration.
 func (w *walker) addPartOfNode(p path, depth int) {
 	kind := map[string]string{

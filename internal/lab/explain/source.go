@@ -116,7 +116,7 @@ func (w *walker) addOutput(s Link, p path, depth int) {
 	}
 }
 
-// addComputed adds what an output is based on that is in the plan: a label of `labels`, or what reserve computed.
+// addComputed adds the parts of the plan that an output is based on: a label of `labels`, or the results of reserve.
 func (w *walker) addComputed(i *lang.Instance, p path, depth int) {
 	r := w.plan.Node.Reserved
 	switch {

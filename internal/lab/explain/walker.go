@@ -72,7 +72,7 @@ func (w *walker) isFirst(key string) bool {
 	return !isShown
 }
 
-// lookUp returns what an expression evaluated to in a scope.
+// lookUp returns the recorded value of an expression in a scope.
 func (w *walker) lookUp(x hclsyntax.Expression, c eval.Scope) (cty.Value, *hcl.Diagnostic) {
 	v, ds := w.e.Value(x, c.Each())
 

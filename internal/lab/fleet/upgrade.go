@@ -29,8 +29,8 @@ const (
 	Gates   rules.Effect = "gates"    // the version itself turns a feature gate of the kubelet on or off
 )
 
-// Upgrade is what newer kubelets do on the machines of a fleet, compared with the version that each has. As JSON it is
-// the document of `prelet upgrade`.
+// Upgrade has the effects of newer kubelets on the machines of a fleet, compared with the version that each has. As
+// JSON it is the document of `prelet upgrade`.
 type Upgrade struct {
 	FormatVersion int      `json:"format_version"`
 	Kind          string   `json:"kind"` // upgrade
@@ -61,7 +61,7 @@ type Upgraded struct {
 	Example Member `json:"example"` // the first one
 }
 
-// UpgradedItem is what an effect is about. It is equal for all versions and machines, although a reason may name the
+// UpgradedItem is the item of an effect. It is equal for all versions and machines, although a reason may name the
 // version.
 type UpgradedItem struct {
 	Effect  rules.Effect       `json:"effect"`
@@ -360,7 +360,7 @@ func (s upgradeStep) isPrivate(file string) bool {
 	return a.Private
 }
 
-// compareNodes returns what differs on the node, and in what its kubelet does by itself.
+// compareNodes returns the differences of the node, and of the properties that follow from its kubelet's version.
 func (u *Upgrade) compareNodes(s upgradeStep) (rows []Upgraded) {
 	versions := [2]int{s.from, s.to}
 	if _, isListed := u.changed[versions]; !isListed {

@@ -69,7 +69,7 @@ func findBinary(w *lab.Request, minor int) string {
 	return ""
 }
 
-// upgradeAll reports what newer kubelets do differently on the recordings, or on the node.
+// upgradeAll reports the effects of newer kubelets on the recordings, or on the node.
 func (p *fleetPlanner) upgradeAll(ctx context.Context, o UpgradeOptions) (*fleet.Upgrade, error) {
 	sources, err := lab.ListMachines(o.Request)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/report"
 )
 
-// Analysis is what took time in the last run of this boot, the document of `analyze -o json`.
+// Analysis has the times of the last run of this boot: the document of `analyze -o json`.
 type Analysis struct {
 	FormatVersion int           `json:"format_version"`
 	BootID        string        `json:"boot_id"`

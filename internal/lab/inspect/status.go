@@ -246,7 +246,7 @@ func readReport(ctx context.Context, h *machine.Host) NodeStatus {
 	return out
 }
 
-// describeBegun returns what prelet.service does, in a boot without a report; "" if it has not begun, or if systemd
+// describeBegun returns the state of prelet.service in a boot without a report; "" if it has not begun, or if systemd
 // does not answer.
 func describeBegun(ctx context.Context, h *machine.Host) string {
 	u, err := h.Units.Look(ctx, machine.BootUnit)

@@ -115,7 +115,8 @@ func drawDevice(p *evaluate.Plan, row []string, attributes map[string]string) pi
 	return d
 }
 
-// deviceAttributes returns what detectors report of devices, by address; also that a GPU is missing in the driver.
+// deviceAttributes returns the attributes that detectors report of devices, by address; also that a GPU is missing in
+// the driver.
 func deviceAttributes(t *tape.Tape) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	add := func(address string, attributes map[string]string) {

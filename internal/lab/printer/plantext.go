@@ -178,7 +178,7 @@ func (v View) describeFile(c evaluate.FileChange) (string, error) {
 	}{c, v.Plan, isNewConfig(c) && !v.Full})
 }
 
-// describeFollows returns what follows a change of a file of the site, except the restart of the kubelet; "" for
+// describeFollows returns the consequences of a change of a file of the site, except the restart of the kubelet; "" for
 // nothing.
 func describeFollows(p *evaluate.Plan, c evaluate.FileChange) string {
 	isOfSite := c.File.Purpose == "file" || c.File.Purpose == "runtime"
@@ -279,7 +279,7 @@ func countChanges(changes []evaluate.FileChange) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeUnits returns what happens to units, in this order; "" for none.
+// describeUnits returns the actions on units, in their order; "" for none.
 func describeUnits(p *evaluate.Plan) string {
 	verbs := map[string]string{"create": "creates entries", "reload": "reloads", "restart": "restarts"}
 	var parts []string

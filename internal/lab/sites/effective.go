@@ -68,7 +68,7 @@ func toLine(at hcl.Range) string {
 	return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line)
 }
 
-// Effect returns what of a site is in effect. It needs no machine.
+// Effect lists the files, variables and overrides of a site. It needs no machine.
 func Effect(e *machine.Env, w lab.Request) (Effective, error) {
 	g, err := lab.Read(e, w)
 	if err != nil {

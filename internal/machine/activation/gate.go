@@ -181,7 +181,7 @@ func (g Gate) MarkFailed(key, why string) error {
 	return g.write(failedFile, g.BootID+" "+key+" "+oneLine(why))
 }
 
-// Failure returns what failed for a key in this boot, or "".
+// Failure returns the failure that MarkFailed has noted for a key in this boot, or "".
 func (g Gate) Failure(key string) string {
 	why, ok := strings.CutPrefix(g.read(failedFile), g.BootID+" "+key+" ")
 	if ok {

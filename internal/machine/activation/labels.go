@@ -226,8 +226,8 @@ func (p Spec) sourceSuffix(item string) string {
 	return ""
 }
 
-// labelChanges returns what makes the labels of a Node those of the plan. A label that was dropped from the plan is
-// removed only if it still has the value of an earlier generation.
+// labelChanges returns the changes from the labels of a Node to those of the plan. A label that was dropped from the
+// plan is removed only if it still has the value of an earlier generation.
 func (p Spec) labelChanges(n kubelet.NodeObject) (out []kubelet.LabelChange) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		if have, exists := n.Labels[key]; !exists || have != p.Labels[key] {

@@ -484,8 +484,8 @@ type recorded struct {
 	files []string // that the kubelet reads
 }
 
-// recorded returns what bringUp needs of the generation that awaits its verdict; nil if none does, or if prelet has put
-// it in place, or before this boot.
+// recorded returns the input of bringUp for the generation that awaits its verdict; nil if none does, or if prelet has
+// put it in place, or before this boot.
 func (h location) recorded() *recorded {
 	if h.journal == nil || h.current == nil || h.journal.CommitMono != 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet/failure"
 )
 
-// UnitSpec is what follows a change of some files of a generation: a unit other than the kubelet's, or
-// systemd-tmpfiles.
+// UnitSpec is the action on a unit other than the kubelet's, or of systemd-tmpfiles, after a change of some files of a
+// generation.
 type UnitSpec struct {
 	Unit          string   `json:"unit"`
 	Action        string   `json:"action"` // restart | reload | create

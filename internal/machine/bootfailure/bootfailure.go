@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
-// setupHints are what to look at after an exit status with which systemd itself ends a service before the program runs,
+// setupHints are the next steps after an exit status with which systemd itself ends a service before the program runs,
 // as far as prelet's units can meet them.
 var setupHints = map[int32]string{
 	unitfile.StatusExec: "/usr/bin/prelet is missing or cannot be executed",

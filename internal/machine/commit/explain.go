@@ -105,7 +105,7 @@ func explainUnit(before string, f *fault.Fault) *hcl.Diagnostic {
 	return buildMessage(f.Code, before+f.Summary, detail...)
 }
 
-// findPrefix returns what callers have put before an error that they wrap, such as "recovering: ".
+// findPrefix returns the text of callers before an error that they wrap, such as "recovering: ".
 func findPrefix(err, inner error) string {
 	head, _, found := strings.Cut(err.Error(), inner.Error())
 	if !found {

@@ -8,10 +8,10 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 )
 
-// addExpected adds what a verdict compares of a plan besides its files and flags: the configuration, the certificate of
-// the kubelet's API, and the Node object, which are its labels and taints, and those of earlier generations of this
-// machine that the plan has dropped. It looks at all generations since the last good one, because their labels may have
-// reached the cluster. It also adds the sources of items, for messages.
+// addExpected adds the parts of a plan that a verdict compares besides its files and flags: the configuration, the
+// certificate of the kubelet's API, and the Node object, which are its labels and taints, and those of earlier
+// generations of this machine that the plan has dropped. It looks at all generations since the last good one, because
+// their labels may have reached the cluster. It also adds the sources of items, for messages.
 func addExpected(o ProposalInput, spec *activation.Spec) {
 	spec.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, isBootstrapKubeconfig)
 

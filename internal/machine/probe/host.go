@@ -8,7 +8,7 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 )
 
-// answerHost returns what kubeadm checks on this machine before a kubelet starts.
+// answerHost returns the state of this machine for kubeadm's checks before a kubelet starts.
 func (l *Live) answerHost(ctx context.Context, r tape.HostReq) tape.Answer {
 	if l.isOtherMachine() {
 		return tape.Failure(fault.Absent, "the state of another machine is not known", "")

@@ -8,8 +8,8 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
-// answerLogind returns what decides how long logind delays a shutdown. Below another root no logind runs, and which
-// drop-ins a recorded machine had is unknown.
+// answerLogind returns the settings that decide how long logind delays a shutdown. Below another root no logind runs,
+// and which drop-ins a recorded machine had is unknown.
 func (l *Live) answerLogind(ctx context.Context, _ tape.LogindReq) tape.Answer {
 	if l.isOtherMachine() || l.o.Units == nil {
 		return tape.Failure(fault.Systemd, "logind of this node is not available", "")

@@ -72,7 +72,7 @@ type driftCheck struct {
 	found report.Drift // of the plan; sendDrift sets its event
 }
 
-// publications returns what follows a check, in this order. A failure is printed, and the check goes on.
+// publications returns the publications of a check, in this order. A failure is printed, and the check goes on.
 func (c *driftCheck) publications() []publication {
 	return []publication{
 		{"drift", c.log, "", "the journal does not have what this check has found"},

@@ -61,7 +61,7 @@ func (p publication) describe(err error) string { return p.failure + ": " + err.
 // errNotTried means that another process makes the publication: its note stays.
 var errNotTried = errors.New("not tried")
 
-// ofRun returns what follows a run, a verdict, a rollback or a recovery, in this order. A failure of one changes
+// ofRun returns the publications of a run, a verdict, a rollback or a recovery, in this order. A failure of one changes
 // neither the result nor another publication. From "lock" on they wait for the cluster, with the lock free.
 func (r *nodeRun) ofRun() []publication {
 	if r.Outcome.Overtaken && r.Report.IsOvertaken() {
@@ -71,10 +71,10 @@ func (r *nodeRun) ofRun() []publication {
 	return slices.Concat(r.toKeep(), r.ofUnopened(), r.toSettle())
 }
 
-// ofOvertaken returns what follows a run that has been reported by the process that took over.
+// ofOvertaken returns the publications of a run that was reported by the process that took over.
 func (r *nodeRun) ofOvertaken() []publication { return slices.Concat(r.toKeep(), r.toSettle()) }
 
-// ofUnopened returns what follows a run that could not open the generations: its report.
+// ofUnopened returns the publications of a run that could not open the generations: its report.
 func (r *nodeRun) ofUnopened() []publication {
 	return slices.Concat(
 		[]publication{
@@ -86,7 +86,7 @@ func (r *nodeRun) ofUnopened() []publication {
 	)
 }
 
-// ofLook returns what follows a look at a kubelet that was judged before: the report is that of the run.
+// ofLook returns the publications of a look at a kubelet that was judged before: the report is that of the run.
 func (r *nodeRun) ofLook() []publication {
 	return slices.Concat(
 		[]publication{r.owedVerdict()},
@@ -95,20 +95,20 @@ func (r *nodeRun) ofLook() []publication {
 	)
 }
 
-// ofNothing returns what follows a verify that has judged nothing.
+// ofNothing returns the publications of a verify that has judged nothing.
 func (r *nodeRun) ofNothing() []publication {
 	return []publication{r.lock(), r.conditions(), r.nextTry()}
 }
 
-// ofRelease returns what follows a release by hand: the report is that of the run.
+// ofRelease returns the publications of a release by hand: the report is that of the run.
 func (r *nodeRun) ofRelease() []publication { return r.ofStatus(r.releaseStatus) }
 
-// ofRoot returns what follows a run below a root, where no unit runs.
+// ofRoot returns the publications of a run below a root, where no unit runs.
 func (r *nodeRun) ofRoot() []publication {
 	return []publication{r.marks(), r.programs(), r.generations()}
 }
 
-// toKeep returns what later boots, and other processes of this one, read.
+// toKeep returns the publications that later boots, and other processes of this one, read.
 func (r *nodeRun) toKeep() []publication {
 	return []publication{
 		r.marks(),
@@ -120,7 +120,7 @@ func (r *nodeRun) toKeep() []publication {
 	}
 }
 
-// ofStatus returns what follows each result and each later change of it. write writes the status as it is then.
+// ofStatus returns the publications of each result and each later change of it. write writes the present status.
 func (r *nodeRun) ofStatus(write func(context.Context) error) []publication {
 	return []publication{
 		{"status", write, "", "the status is not that of this run"},
@@ -130,7 +130,7 @@ func (r *nodeRun) ofStatus(write func(context.Context) error) []publication {
 	}
 }
 
-// toSettle returns what follows the report.
+// toSettle returns the publications after the report.
 func (r *nodeRun) toSettle() []publication {
 	return []publication{
 		r.lastGood(),

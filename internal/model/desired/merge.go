@@ -287,7 +287,8 @@ func (m *merger) mergeTaints(base Base, in []Contribution) {
 // phrase is a value that messages name by a phrase, not as it is written in a site.
 type phrase string
 
-// describeStartup returns what two stages with one value of a taint may disagree on.
+// describeStartup returns whether a taint is a startup taint, in words: two stages with the same taint may disagree on
+// it.
 func describeStartup(t Taint) phrase {
 	if t.Startup {
 		return "a startup taint (startup = true)"

@@ -285,8 +285,8 @@ type Contribution struct {
 	// Inherited are the flags and labels that the kubelet inherits once the stage's files are written; nil if the
 	// files change none.
 	Inherited *Contribution
-	// IfUnset are those that it inherits as long as its flags file does not set the variable, which has flags from
-	// elsewhere; nil if it has none.
+	// IfUnset has the flags that it inherits from elsewhere while its flags file does not set the variable; nil for
+	// none.
 	IfUnset *Contribution
 
 	// Partly is set for inherited flags that may be incomplete: a program, or a file that prelet does not read,
@@ -306,7 +306,7 @@ type CommandLine struct {
 	IsKnown  bool   // it is the line of a unit that is known to start the kubelet
 	IsPassed bool   // the unit is known to pass the variable of the flags file
 	AsOne    bool   // it passes it as one word, ${NAME}
-	// OverriddenBy is what sets or removes the variable after the flags file; "" if nothing does.
+	// OverriddenBy names the file or unit setting that sets or removes the variable after the flags file; "" for none.
 	OverriddenBy string
 	Assumed      bool // it is not known how the kubelet is started: the words are those of kubeadm's unit
 }

@@ -31,9 +31,9 @@ func (n NodeObject) OwnedTaints() (owned []Taint) {
 	return owned
 }
 
-// ChangeTaints returns what gives a Node the taints in want, and takes those away that its annotation lists and that
-// are not planned. planned has all taints of the plan, want among them: a planned taint that is not in want only leaves
-// the annotation. ok is false if the Node and its annotation are so already.
+// ChangeTaints returns the change that gives a Node the taints in want, and removes those that its annotation lists and
+// that are not planned. planned has all taints of the plan, want among them: a planned taint that is not in want only
+// leaves the annotation. ok is false if nothing has to change.
 //
 // Taints of other parties stay, also with their times. A Node has one taint for a key and an effect, so another party's
 // value is a conflict: it stays, and the annotation does not list it.

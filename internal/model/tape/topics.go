@@ -402,8 +402,8 @@ type StartAns struct {
 // shutdownGracePeriod.
 type LogindReq struct{}
 
-// LogindAns is what decides logind's InhibitDelayMaxSec. In a recording that is older than the question there is no
-// answer, and no warning.
+// LogindAns has the settings that decide logind's InhibitDelayMaxSec. A recording that is older than the question has
+// no answer, which gives no warning.
 type LogindAns struct {
 	Missing     bool           `json:"missing,omitempty"`   // systemd-logind is not installed, or masked
 	DelayMicros int64          `json:"delay_us,omitempty"`  // the present one; 0: logind does not run or answer

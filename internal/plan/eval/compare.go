@@ -158,7 +158,7 @@ func (c *comparer) typeOfReference(reference hcl.Traversal) operand {
 	return unknown
 }
 
-// follow returns what steps lead to. A splat is any element.
+// follow returns the operand at the end of steps. A splat is any element.
 func (o operand) follow(steps ...hcl.Traverser) operand {
 	for _, step := range steps {
 		name, _, isName := findSecondName(hcl.Traversal{hcl.TraverseRoot{}, step})

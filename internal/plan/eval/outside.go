@@ -46,7 +46,7 @@ func (e *Eval) Variable(name string) (v cty.Value, ok bool) {
 	return v, ok
 }
 
-// NotReached returns what an expression refers to and a run that failed did not reach, in words.
+// NotReached returns, in words, the references of an expression that a failed run did not reach.
 func (e *Eval) NotReached(x hclsyntax.Expression) (out []string) {
 	reached := e.Reach(x)
 	for _, addr := range reached.Stages {

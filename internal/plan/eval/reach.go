@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// Reached is what an expression refers to, through locals.
+// Reached lists the references of an expression, also through locals.
 type Reached struct {
 	Stages []string // addresses, sorted
 	Node   bool     // node.*
@@ -75,7 +75,7 @@ func (e *Eval) addReached(r *Reached, x hclsyntax.Expression) {
 	}
 }
 
-// add adds what another expression refers to.
+// add adds the references of another expression.
 func (r *Reached) add(other Reached) {
 	for _, addr := range other.Stages {
 		if !slices.Contains(r.Stages, addr) {

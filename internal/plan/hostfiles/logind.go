@@ -47,8 +47,8 @@ func mergeLogindDropIns(found []tape.LogindDropIn, planned []desired.File) []tap
 	})
 }
 
-// FindLogind returns what decides how long a shutdown can be delayed: the answer of the node, with the last drop-in
-// that logind reads after the kubelet's own.
+// FindLogind returns the settings that decide how long a shutdown can be delayed: the answer of the node, with the last
+// drop-in that logind reads after the kubelet's own.
 func FindLogind(a tape.LogindAns, planned []desired.File) rules.Logind {
 	l := rules.Logind{
 		Missing:  a.Missing,

@@ -41,8 +41,8 @@ type decision struct {
 }
 
 // Check decides whose identity is on the disk, once the node's name is known from the site and the base. It returns a
-// previous identity (nil: there is none), and changes the kubelet's answers to those without it. If this is not known,
-// the node goes on as the identity's and keeps that name, whatever the site names it.
+// previous identity (nil: there is none), and changes the kubelet's answers to those without it. If the owner is
+// unknown, the node keeps the identity and its name, even if the site sets another name.
 //
 // With a generation, probe has compared the machine that made it with this one. Without one (an image baked of a node
 // that joined without prelet) there are only names and times. Both are judged by the table of machineid.Marks.

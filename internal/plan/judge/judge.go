@@ -279,7 +279,7 @@ func (j checker) describeNewer(version string, items []string) {
 // manyViolations is how many violations of one kind are printed. The others are counted.
 const manyViolations = 10
 
-// violationKind is what findings of one kind have in common: the keys of one map, or the flags, that break one rule.
+// violationKind identifies equal findings: the keys of one map, or the flags, that break one rule.
 type violationKind struct {
 	rule     string
 	severity rules.Severity

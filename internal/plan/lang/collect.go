@@ -228,7 +228,7 @@ func (d *definition) isAddition() bool {
 	return len(d.body.Attributes) == 0 && len(d.body.Blocks) > 0 && !slices.ContainsFunc(d.body.Blocks, isOther)
 }
 
-// copied is what two files both define, and the diagnostic about it.
+// copied has the names that two files both define, and the diagnostic about them.
 type copied struct {
 	names      []string
 	diagnostic *hcl.Diagnostic

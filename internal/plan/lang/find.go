@@ -92,7 +92,7 @@ func (f LayerFile) WhyIgnored() string {
 	return "the name is not that of a site's file"
 }
 
-// LayerState is what becomes of a file of a layer.
+// LayerState is whether and how a file of a layer takes effect.
 type LayerState string
 
 // The states of files.

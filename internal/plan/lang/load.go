@@ -408,7 +408,7 @@ func describeHeredoc(src []byte, d *hcl.Diagnostic) {
 	}
 }
 
-// describeForeign returns what to write for a line in another language's syntax, after a space; "" if it is not known.
+// describeForeign returns the correction of a line in another language's syntax, after a space; "" if it is unknown.
 func describeForeign(line string) string {
 	line = strings.TrimSpace(line)
 	switch {
@@ -425,7 +425,7 @@ func describeForeign(line string) string {
 	return ""
 }
 
-// describeWord returns what to write for a line with a word of another language in an expression, after a space; "" if
+// describeWord returns the correction of a line with a word of another language in an expression, after a space; "" if
 // it has none.
 func describeWord(line string) string {
 	words := strings.Fields(line)

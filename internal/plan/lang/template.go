@@ -79,7 +79,7 @@ func describeDirectives(src []byte, diags hcl.Diagnostics) (kept hcl.Diagnostics
 	return kept
 }
 
-// suggestDirective returns what to write for the keyword of a directive in another language, with a space at its end.
+// suggestDirective returns the correction of a directive's keyword from another language, with a space at its end.
 func suggestDirective(word string) string {
 	switch word {
 	case "elif", "elsif", "elseif":

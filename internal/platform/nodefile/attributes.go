@@ -38,7 +38,7 @@ func MissingCapability(attribute string) string {
 	return name
 }
 
-// HowKept returns what happens to an extended attribute of a file when prelet replaces the file. A process without
+// HowKept returns whether prelet keeps an extended attribute of a file that it replaces. A process without
 // CAP_SYS_ADMIN, such as prelet's units, does not see trusted attributes, so they are lost. Others that need a
 // capability prevent the change.
 func HowKept(attribute string) (isLost bool, capability string) {

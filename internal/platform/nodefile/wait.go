@@ -44,7 +44,7 @@ type calls struct {
 	patience time.Duration
 }
 
-// unanswered are those of this process: threads in the kernel belong to it.
+// unanswered has the reads of this process: it is package state, because threads in the kernel belong to the process.
 var unanswered = calls{now: map[*call]struct{}{}, patience: Patience}
 
 // begin notes a read, unless its path is, or is below, that of a read that hangs.

@@ -72,7 +72,7 @@ func (c *Conn) isByHand(ctx context.Context, name string) bool {
 	return hasFile && file == "" && (source == "" || source == mountInfo)
 }
 
-// mountInfo is what systemd calls the source of a mount that it has found in the kernel's list.
+// mountInfo is the SourcePath of a mount unit that systemd has made from the kernel's list.
 const mountInfo = "/proc/self/mountinfo"
 
 // isStarting reports whether a unit has a job that is not a stop.

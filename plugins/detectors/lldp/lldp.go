@@ -92,7 +92,7 @@ func detect(m *sdk.Machine) error {
 	return nil
 }
 
-// heard is what one of the two sources returned.
+// heard is the answer of one of the two sources.
 type heard struct {
 	neighbors []neighbor
 	problems  []string // of frames that were ignored

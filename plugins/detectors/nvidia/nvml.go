@@ -81,7 +81,7 @@ func (l realNVML) gpu(i int) (g gpu, err error) {
 // recoverDomain is NVML's action for the GPUs of several machines. The header of this go-nvml is older, and lacks it.
 const recoverDomain nvml.DeviceGpuRecoveryAction = 5
 
-// readHealth returns what NVML says of the health of a GPU. has reports whether the library has a function.
+// readHealth returns the health of a GPU from NVML. has reports whether the library has a function.
 func readHealth(d nvml.Device, has func(symbol string) bool) (h health) {
 	if has("nvmlDeviceGetFieldValues") {
 		fields := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}

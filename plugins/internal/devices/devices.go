@@ -24,7 +24,7 @@ func SortedKeys[V any](m map[string]V) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(m))...)
 }
 
-// LookUp returns what follows an id and a space in a line of a table, "" for an id that the table does not have.
+// LookUp returns the text after an id and a space in a line of a table, "" for an id that the table does not have.
 func LookUp(table, id string) string {
 	for line := range strings.Lines(table) {
 		if text, isFound := strings.CutPrefix(line, id+" "); isFound {

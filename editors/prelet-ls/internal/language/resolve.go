@@ -22,7 +22,7 @@ type Resolved struct {
 	path    string // of the documentation, where [] is an element of a list and {} one of a map
 }
 
-// Member is what may follow a reference: an attribute, a name, an output.
+// Member is a name that may follow a reference: an attribute, a stage, an output.
 type Member struct {
 	Name string
 	Type cty.Type
@@ -160,8 +160,8 @@ type Place struct {
 	IsIndex bool // in the quotes of an index, not behind a dot
 }
 
-// Members returns what may follow the reference before the cursor. It is false where the cursor is neither behind the
-// dot of a reference nor in the quotes of its index.
+// Members returns the names that may follow the reference before the cursor. It is false unless the cursor is behind
+// the dot of a reference or in the quotes of its index.
 func (x *Index) Members(line string) ([]Member, Place, bool) {
 	m := written.FindStringSubmatch(line)
 	if m == nil {

@@ -159,7 +159,7 @@ func describeAttribute(s schema.Spec) *hclschema.AttributeSchema {
 	}
 }
 
-// constrain returns what may be written as the value of an attribute.
+// constrain returns the expressions that an attribute accepts.
 func constrain(s schema.Spec) hclschema.Constraint {
 	var words hclschema.OneOf
 	for _, w := range s.OneOf {
@@ -215,7 +215,7 @@ var pageLink = regexp.MustCompile(`\]\(([a-z0-9./-]+\.md)`)
 // linkPages makes the links of a text that is from a reference page absolute.
 func linkPages(doc string) string { return pageLink.ReplaceAllString(doc, "]("+pages+"$1") }
 
-// documentAttribute returns what an editor shows about an attribute, in Markdown.
+// documentAttribute returns the text of an editor about an attribute, in Markdown.
 func documentAttribute(s schema.Spec) string {
 	parts := []string{linkPages(s.Doc)}
 

@@ -57,7 +57,7 @@ func (s *Server) check(file string) {
 	s.schedule(file)
 }
 
-// checkTest returns what `prelet test` finds in a test file before it runs it.
+// checkTest returns the findings of `prelet test` in a test file before it runs.
 func (s *Server) checkTest(file, text string) hcl.Diagnostics {
 	files := newOverlay(s.texts())
 	readBeside := func(name string) ([]byte, error) {

@@ -60,7 +60,7 @@ func (s *Server) complete(here at) (any, error) {
 	return out, nil
 }
 
-// completionsOf returns what hcl-lang offers. hcl-lang panics at some places, such as behind the equals sign of
+// completionsOf returns the candidates of hcl-lang. hcl-lang panics at some places, such as behind the equals sign of
 // `sensitive = true` (completeBoolAtPos): there it offers nothing.
 func (s *Server) completionsOf(here at) (found hcllang.Candidates, err error) {
 	defer func() {

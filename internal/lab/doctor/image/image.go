@@ -20,7 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Action is what Remove does with a leftover.
+// Action is how Remove treats a leftover.
 type Action string
 
 // The actions.
@@ -72,7 +72,7 @@ type Unread struct {
 	Err   error
 }
 
-// Found is what an image must not contain.
+// Found has the leftovers of an image.
 type Found struct {
 	Leftovers []Leftover // in the order in which Remove must remove them
 	Unread    []Unread
@@ -102,7 +102,7 @@ const (
 	maxText  = 16 << 20 // bytes of one file
 )
 
-// Find returns what an image must not contain.
+// Find returns the files and folders that an image must not contain.
 func Find(o Subject) Found {
 	s := &search{
 		Subject: o,

@@ -154,7 +154,7 @@ func parsePins(pins []string) (pinSet, error) {
 	return set, nil
 }
 
-// choice is what pins choose of a bundle.
+// choice has the certificates that pins select from a bundle.
 type choice struct {
 	certs     []*x509.Certificate
 	leftOut   []*x509.Certificate // without a pin

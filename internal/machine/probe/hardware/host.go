@@ -14,8 +14,8 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 )
 
-// ReadHost reads what kubeadm checks before a kubelet starts, other than ports, below root; "" is /. It follows links,
-// so root must not be a recorded tree. What cannot be read counts as in order.
+// ReadHost reads the state for kubeadm's checks before a kubelet starts, other than ports, below root; "" is /. It
+// follows links, so root must not be a recorded tree. What cannot be read counts as in order.
 func ReadHost(ctx context.Context, root string) (out tape.HostAns) {
 	path := func(p string) string { return filepath.Join("/", root, p) }
 

@@ -48,7 +48,7 @@ func nameOf(device, subsystem string) (productName, bool) {
 	return productName{name, decided, sourceName(letter)}, true
 }
 
-// findEntry returns what follows an id in its line, which begins with an indent, and the lines below it that are
+// findEntry returns the text after an id in its line, which begins with an indent, and the lines below it that are
 // indented further, each with the line break before it.
 func findEntry(text, indent, id string) (entry, below string) {
 	_, rest, exists := strings.Cut(text, "\n"+indent+id+"  ")

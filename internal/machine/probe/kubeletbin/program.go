@@ -50,8 +50,8 @@ func (b *Binary) Version(ctx context.Context, mayStart bool) (string, error) {
 	return b.askVersion(ctx)
 }
 
-// Accepts returns what --help lists, from the cache, or from the binary if it may be started. A nil Binary is an image
-// without a kubelet.
+// Accepts returns the flags and feature gates of --help, from the cache, or from the binary if it may be started. A nil
+// Binary is an image without a kubelet.
 func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*tape.AcceptsAns, error) {
 	switch {
 	case b == nil:

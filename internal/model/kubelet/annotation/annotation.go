@@ -90,7 +90,7 @@ func (c Patch) Patch(time.Time) (kind, path string, document any) {
 	return "merge-patch", "", map[string]any{"metadata": map[string]any{"annotations": c}}
 }
 
-// Changes returns what gives a Node the values. Annotations of others are left out.
+// Changes returns the patch that gives a Node these values. Other annotations stay.
 func Changes(have, values map[string]string) Patch {
 	changes := Patch{}
 	for _, key := range []string{Generation, Plan, Revision, Degraded} {

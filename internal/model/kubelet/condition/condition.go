@@ -97,8 +97,8 @@ func (c Patch) Patch(now time.Time) (kind, path string, document any) {
 	return "strategic-merge-patch", "/status", map[string]any{"status": map[string]any{"conditions": list}}
 }
 
-// Changes returns what gives a Node that has some conditions those that are wanted. A condition that is not wanted is
-// removed if it is owned; all others belong to other parties.
+// Changes returns the patch from the present conditions of a Node to the wanted ones. An unwanted condition is removed
+// if its type is in owned; all others belong to other parties.
 func Changes(have, want []Condition, owned []string) (out Patch) {
 	for _, w := range want {
 		was, isThere := find(have, w.Type)

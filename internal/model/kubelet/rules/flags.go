@@ -76,7 +76,7 @@ func (c *checker) suggestFlag(name string) string {
 	return "remove it, or check it against kubelet --help"
 }
 
-// describeReplacement returns what replaces a flag that the kubelet of a minor version had.
+// describeReplacement names the replacement of a flag that the kubelet of a minor version had.
 func (c *checker) describeReplacement(name string, minor int) string {
 	flag, _ := known.FlagAt(name, minor)
 	if _, hasField := known.FieldAt(flag.Field, c.minor); hasField {

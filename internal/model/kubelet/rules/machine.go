@@ -38,8 +38,8 @@ type MachineFacts struct {
 	Exists func(path string) (exists, isKnown bool)
 	// LookUpProgram looks a program up as the kubelet does when it starts. A nil function knows nothing.
 	LookUpProgram func(path string) (p Program, isKnown bool)
-	// Logind returns what decides how long a shutdown can be delayed. It is called only where a kubelet delays one. A
-	// nil function knows nothing.
+	// Logind returns logind's limit for the delay of a shutdown. It is called only for a kubelet that delays one. If it
+	// is nil, the limit is unknown.
 	Logind func() (l Logind, isKnown bool)
 }
 
@@ -49,8 +49,8 @@ type Program struct {
 	Refused string // why it cannot be executed; "" if it can
 }
 
-// Logind is what decides whether a kubelet gets the InhibitDelayMaxSec= that it needs. A kubelet that gets less writes
-// 99-kubelet.conf and makes logind read it.
+// Logind has the state of logind that limits the delay of a shutdown. A kubelet that needs a longer InhibitDelayMaxSec=
+// writes 99-kubelet.conf and makes logind read it.
 type Logind struct {
 	Missing  bool          // systemd-logind is not installed, or masked
 	Delay    time.Duration // the present one; 0: not known

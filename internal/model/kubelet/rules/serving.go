@@ -106,7 +106,8 @@ func isBadListenAddress(v value) bool {
 	return isServing && hasText(v) && !isAddress(v.text())
 }
 
-// leadingZeros are those of a number in an IPv4 address, which the kubelet ignores: k8s.io/utils/net, ParseIPSloppy.
+// leadingZeros matches leading zeros of a number in an IPv4 address, which the kubelet ignores: k8s.io/utils/net,
+// ParseIPSloppy.
 var leadingZeros = lazy.Regexp(`\b0+(\d)`)
 
 // isAddress reports whether the kubelet accepts an IP address, which may not have a zone.

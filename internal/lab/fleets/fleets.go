@@ -25,7 +25,7 @@ type PlanOptions struct {
 	Each bool
 	// Report is set where the caller asked for a report of several machines, so that one node is refused.
 	Report bool
-	// Explains is set where the plan of one node is explained: see boot.RunInput.
+	// Explains is set where the plan of one node is explained: see evaluate.RunInput.
 	Explains bool
 }
 

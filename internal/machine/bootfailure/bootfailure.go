@@ -1,5 +1,5 @@
-// Package bootfailure finds out why a boot has no run: systemd could not start prelet.service, or its processes died. It
-// asks systemd, and changes nothing.
+// Package bootfailure finds out why a boot has no run: systemd could not start prelet.service, or its processes died.
+// prelet-verify.service and `prelet status` ask then. It asks systemd, and changes nothing.
 package bootfailure
 
 import (

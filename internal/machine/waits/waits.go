@@ -1,5 +1,5 @@
 // Package waits reports long waits of a command, once for each cause, with or without a terminal: a command that is
-// silent for minutes seems to hang.
+// silent for minutes seems to hang. It also ends the process of a command that was stopped and waits in the kernel.
 package waits
 
 import (

@@ -3,6 +3,7 @@ package activation
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -74,7 +75,8 @@ func (m *StateMachine) examine(ctx context.Context, spec Spec, since time.Durati
 	}
 
 	// If the cluster does not answer, only the log can be checked.
-	if len(w.lastChecks) > 0 && w.checks[len(w.checks)-1].Name != "pods" {
+	isPods := func(c CheckResult) bool { return c.Name == podsCheck }
+	if len(w.lastChecks) > 0 && !slices.ContainsFunc(w.checks, isPods) {
 		w.checkPods(ctx, last, m.Clock.Monotonic())
 	}
 

@@ -10,6 +10,8 @@ import (
 // A kubelet can pass all checks and still start no pod, because its cgroup driver is not the runtime's. Only its log
 // shows that.
 
+const podsCheck = "pods"
+
 // maxLogAge is the highest age of a log line about pods that counts. A kubelet tries a failed pod again every ten to
 // fifteen seconds (pkg/kubelet/pod_workers.go, backOffPeriod), so an older failure is over.
 const maxLogAge = time.Minute
@@ -20,19 +22,19 @@ func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok 
 	since := max(w.since, u.Started, now-maxLogAge)
 	lines, err := w.m.Probe.Log(ctx, w.spec.Unit, since)
 	if err != nil {
-		w.addUnknown("pods", "%v", err)
+		w.addUnknown(podsCheck, "%v", err)
 		return true
 	}
 
 	found, failing := failure.RecogniseInPods(lines)
 	if !failing {
-		w.addOK("pods")
+		w.addOK(podsCheck)
 		return true
 	}
 
 	w.cause = w.spec.withItem(found)
 	w.podsFailed = true
-	w.addBad("pods", "the kubelet is well, and can start no pod")
+	w.addBad(podsCheck, "the kubelet is well, and can start no pod")
 
 	return false
 }

@@ -19,7 +19,7 @@ func TestFolder(t *testing.T) {
 		"proc/256": strings.Repeat("y", 256), "proc/long": strings.Repeat("line\n", 9000),
 		"sys/bus/gpu": "-> ../devices/gpu", "sys/bus/round": "-> ../../sys/../proc/page", "sys/bus/out": "-> ../../../secret",
 		"sys/bus/absolute": "-> /proc/meminfo", "sys/bus/loop": "-> loop", "sys/bus/nowhere": "-> nothing",
-		"sys/bus/top": "-> ../../..", "sys/bus/above": "-> ../../..",
+		"sys/bus/top": "-> ../..", "sys/bus/above": "-> ../../..",
 	})
 	dir := tree.root.Name()
 	write(t, filepath.Join(dir, "../secret"), "outside\n")

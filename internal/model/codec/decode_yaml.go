@@ -151,7 +151,7 @@ func oneDocument(src []byte) (any, error) {
 // yamlLine is the place in the library's errors, which have it as text only.
 var yamlLine = lazy.Regexp(`\bline ([0-9]+): `)
 
-// YAMLError keeps the line and the cause of an error of the library, on one line, and adds what is mostly the reason.
+// YAMLError keeps the line and the cause of an error of the library, on one line, and adds the most frequent reason.
 func YAMLError(err error) error {
 	msg := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " ")
 	msg = strings.TrimPrefix(msg, "unmarshal errors: ")

@@ -18,7 +18,7 @@ func number(name string) function.Parameter {
 // cidrHostFunc is Terraform's cidrhost.
 func cidrHostFunc() function.Function {
 	return newFunction(
-		"The address with a number in a network; a negative one counts from the end.",
+		"The address of a host in a network, by its number; a negative number counts from the end.",
 		cty.String,
 		func(args []cty.Value) (cty.Value, error) {
 			network, err := parseNetwork(args[0])
@@ -73,7 +73,7 @@ func cidrNetmaskFunc() function.Function {
 // cidrSubnetFunc is Terraform's cidrsubnet.
 func cidrSubnetFunc() function.Function {
 	return newFunction(
-		"One of the smaller networks of a network: their prefix is longer by some bits, and they are numbered from 0.",
+		"The subnet of a network with a number, from 0. Its prefix is longer by newbits.",
 		cty.String,
 		func(args []cty.Value) (cty.Value, error) {
 			network, err := parseNetwork(args[0])
@@ -113,7 +113,7 @@ func cidrSubnetsFunc() function.Function {
 	newBits := number("newbits")
 
 	return function.New(&function.Spec{
-		Description: "Networks within a network, one after the other, each with a prefix that is some bits longer.",
+		Description: "Consecutive subnets of a network, one for each argument: how many bits longer its prefix is.",
 		Params:      []function.Parameter{text("prefix")},
 		VarParam:    &newBits,
 		Type:        function.StaticReturnType(cty.List(cty.String)),
@@ -198,7 +198,7 @@ func parsePart(s string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// unmap returns the IPv4 network that a network of IPv4-mapped addresses is, as OpenTofu takes it.
+// unmap returns a network of IPv4-mapped addresses as an IPv4 network, as OpenTofu does.
 func unmap(p netip.Prefix) netip.Prefix {
 	const mapped = 96
 	if !p.Addr().Is4In6() || p.Bits() < mapped {
@@ -218,7 +218,7 @@ func parseNetwork(v cty.Value) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// whyNoNetwork returns why a text is not a network, and what to write.
+// whyNoNetwork returns why a text is not a network, and the correction.
 func whyNoNetwork(text string) string {
 	address, bits, hasBits := strings.Cut(text, "/")
 	ip, err := netip.ParseAddr(address)
@@ -272,7 +272,7 @@ func wholeNumber(args []cty.Value, i int) (*big.Int, error) {
 	return n, nil
 }
 
-// networkSize returns how many addresses a part of a network with a prefix of some bits has.
+// networkSize returns the number of addresses in a subnet of a network with a prefix of some bits.
 func networkSize(network netip.Prefix, bits int) *big.Int {
 	one := big.NewInt(1)
 	free := network.Addr().BitLen() - bits
@@ -284,7 +284,7 @@ func subnet(network netip.Prefix, offset *big.Int, bits int) cty.Value {
 	return cty.StringVal(netip.PrefixFrom(addOffset(network.Addr(), offset), bits).String())
 }
 
-// addOffset returns an address some addresses after another. It must exist.
+// addOffset returns the address at an offset from another. It must exist.
 func addOffset(first netip.Addr, offset *big.Int) netip.Addr {
 	sum := new(big.Int).SetBytes(first.AsSlice())
 	sum.Add(sum, offset)

@@ -214,7 +214,7 @@ func coalesceFunc() function.Function {
 	vals.AllowNull, vals.AllowUnknown, vals.AllowDynamicType = true, true, true
 
 	return function.New(&function.Spec{
-		Description: "The first of the arguments that is neither null nor an empty string. None: an error.",
+		Description: "The first argument that is neither null nor an empty string. An error if all are.",
 		VarParam:    &vals,
 		Type:        stdlib.CoalesceFunc.ReturnTypeForValues,
 		Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
@@ -308,7 +308,7 @@ func lookupType(args []cty.Value) (cty.Type, error) {
 // sumFunc is Terraform's.
 func sumFunc() function.Function {
 	return newFunction(
-		"The sum of the numbers of a list, set or tuple. Of an empty one: an error.",
+		"The sum of the numbers of a list, set or tuple. An empty one is an error.",
 		cty.Number,
 		func(args []cty.Value) (cty.Value, error) {
 			if !args[0].IsWhollyKnown() {
@@ -383,7 +383,7 @@ func transposeFunc() function.Function {
 	t := cty.Map(cty.List(cty.String))
 
 	return newFunction(
-		"A map of lists, turned round: for each element, the sorted keys of the lists that contain it.", t,
+		"A map from each element of some lists to the sorted keys of the lists that contain it.", t,
 		func(args []cty.Value) (cty.Value, error) {
 			if !args[0].IsWhollyKnown() {
 				return unknownOf(t), nil

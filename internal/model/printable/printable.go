@@ -1,5 +1,5 @@
-// Package printable makes texts from outside fit to be read: for terminals, for messages, and for readers of YAML. It
-// escapes the characters that they hide, obey or refuse.
+// Package printable escapes texts from outside for terminals, for messages, and for readers of YAML: the characters
+// that they would not show, would obey, or refuse.
 package printable
 
 import (

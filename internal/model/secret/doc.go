@@ -1,5 +1,5 @@
 // Package secret keeps credentials out of everything but the files that need them. It has marks and placeholders for
-// values, the text of a file, and what hides secrets from output. It must not read files, the clock, the network or the
+// values, the text of a file, and the redactor of all output. It must not read files, the clock, the network or the
 // environment.
 //
 // A credential's bytes are never in a value: its value is a placeholder with the mark [Secret], and only

@@ -23,15 +23,15 @@ const (
 	aToken     = "a bootstrap token"
 	PrivateKey = "a private key"
 	SecretFlag = "the value of a secret flag"
-	// SecretField is what a configuration of the kubelet has for headers.
+	// SecretField is a header in a configuration of the kubelet.
 	SecretField = "a value of staticPodURLHeader"
 )
 
 // SampleToken is the token in kubeadm's documentation. A text that explains something may contain it.
 const SampleToken = "abcdef.0123456789abcdef"
 
-// secretSettings are the settings of the kubelet whose value, and not only what it names, may be a secret: the headers
-// of requests for static pods, as a flag and as a field, and the password of cAdvisor's database.
+// secretSettings are the settings of the kubelet whose value itself may be a secret, and does not only name a file with
+// one: the headers of requests for static pods, as a flag and as a field, and the password of cAdvisor's database.
 var secretSettings = []string{"manifest-url-header", "storage-driver-password", "staticPodURLHeader"}
 
 // IsSecretSetting reports whether the value of a flag or of a field of the kubelet may be a secret. Like the kubelet,
@@ -48,15 +48,15 @@ type form struct {
 	find func(text string) [][2]int
 }
 
-// secretValue is a character of a value behind a name. It is none of quotes, of expressions, and of what stands for a
-// value in an example.
+// secretValue is a character of a value behind a name. Quotes, and the characters of expressions and of placeholders in
+// examples, do not count.
 const secretValue = `[^\s"'\\,;&<>$%{}()\[\]#…]`
 
 // isBehind matches the end of a value that is alone in its line, quotes or brackets: words of a sentence are not.
 const isBehind = `(?:["'\\,;\])}]|[ \t]*\r?$)`
 
-// aroundLine is what is between two lines of a key that have something around them: the end of the first, in quotes
-// or not and maybe escaped, and what the second begins with.
+// aroundLine matches the text between two lines of a key in a list or a comment: the end of the first line, maybe with
+// quotes or escapes, and the beginning of the second.
 const aroundLine = `["',;)\]\\]*[ \t\\]*(?:[nr]?\r?\n|(?:r\\+)?n|[#;])[ \t]*` +
 	`(?:(?:[#;>|*+]|- |-#|//|["'])[ \t]*)*[ \t"'\\]*`
 
@@ -75,12 +75,12 @@ var (
 		isBehind)
 	bareHeader = lazy.Regexp(`(?m)\bA(?:uthorization|UTHORIZATION)["']?[ \t]*[:=][\[ \t"']*(` + secretValue + `+)` +
 		isBehind)
-	// In a sentence, only what has a digit is a secret.
+	// In a sentence, only a word with a digit is a secret.
 	headerWord = lazy.Regexp(`(?i)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
 		`(?:(?:basic|bearer|token|digest|negotiate|apikey|splunk)\s+)?(` + secretValue + `{8,})[ \t]`)
 	bearer = lazy.Regexp(`\bBearer\s+([A-Za-z0-9._~+/=*-]{6,})`)
 	basic  = lazy.Regexp(`\bBasic\s+([A-Za-z0-9+/]{6,}={0,2})`)
-	// Passwords have $, * and % too. One that begins with them is a variable, stars, or a format.
+	// Passwords have $, * and % too. A text that begins with them is a variable, stars, or a format.
 	urlPassword = lazy.Regexp(`//[^\s"'/?#@:<{\\]*:([^\s"'/?#@$<{*\\][^\s"'/?#@<{\\]*)@`)
 	formatVerb  = lazy.Regexp(`^%(?:\[\d+\])?[sqv]$`) // an argument of format() is the secret
 	// The last word of the name counts: a key alone is ordinary, and so is the token of a page.
@@ -108,7 +108,7 @@ func isValue(s string) bool {
 		!placeholder().MatchString(s)
 }
 
-// placeholder matches what stands for a secret in an example: __TOKEN__, @PASSWORD@, YOUR_API_KEY, xxxxx, *****.
+// placeholder matches a placeholder for a secret in an example: __TOKEN__, @PASSWORD@, YOUR_API_KEY, xxxxx, *****.
 var placeholder = lazy.Regexp(`^(?:__.*__|@.*@|[xX.*-]+|\*{3,}.*|` +
 	`(?:[A-Z]+[_-])*(?:TOKEN|PASSWORD|PASSWD|SECRET|KEY|CREDENTIALS?|CHANGE_?ME|REDACTED)(?:[_-][A-Z]+)*)$`)
 
@@ -123,7 +123,7 @@ func isWord(s string) bool { return isValue(s) && strings.ContainsAny(s, "012345
 // isLongWord reports whether a text has a digit and is as long as a secret.
 func isLongWord(s string) bool { return len(s) >= minHeld && isWord(s) }
 
-// isBearer reports whether the word behind Bearer is one that no sentence has.
+// isBearer reports whether the word behind Bearer cannot be a word of a sentence.
 func isBearer(s string) bool { return isLongWord(s) || isValue(s) && strings.ContainsAny(s, "*~+") }
 
 // isEncodedPair reports whether a text is a user and a password as the scheme Basic encodes them. Words are not.
@@ -250,7 +250,7 @@ var encodedArmour = sync.OnceValue(func() *forms {
 	return newForms(slices.DeleteFunc(secretForms([]byte(armour)), isPlain))
 })
 
-// minEncodedLine is the least length of a further line of a key in base64. What is shorter is a word, or its armour.
+// minEncodedLine is the least length of a further line of a key in base64. A shorter one is a word, or its armour.
 const minEncodedLine = 20
 
 func findEncodedKeys(text string) (out [][2]int) {
@@ -350,7 +350,7 @@ func FindEvident(text string) []Evident {
 	return merged
 }
 
-// HideEvident returns a text with "(sensitive)" in place of what is evidently a secret. Doing it twice changes nothing.
+// HideEvident returns a text with "(sensitive)" in place of each evident secret. Doing it twice changes nothing.
 func HideEvident(text string) string {
 	for _, e := range slices.Backward(FindEvident(text)) {
 		text = text[:e.Start] + sensitiveText + text[e.End:]
@@ -376,7 +376,7 @@ func Blank(src []byte, start, end int) {
 	}
 }
 
-// BlankEvident returns a source text whose lines may be shown alone: without what is evidently a secret in all of it.
+// BlankEvident returns a source text whose lines may be shown alone: without the evident secrets of the whole text.
 func BlankEvident(src []byte) []byte {
 	found := FindEvident(string(src))
 	if len(found) == 0 {

@@ -8,7 +8,7 @@ import (
 
 var (
 	headerField = lazy.Regexp(`\bstaticPodURLHeader\\?["']?[ \t]*:`)
-	// An element of a list. One that has an expression is none.
+	// An element of a list, unless it has an expression.
 	headerValue = lazy.Regexp(`(?m)(?:[\[,]\s*|(?:^|:)[ \t]*-[ \t]+)` +
 		`(?:\\?"([^"\\$\n]+)\\?"|'([^'$\n]+)'|([^\s"'\\,;:$%{}()\[\]-][^\s"'\\,;$%{}()\[\]]*)[ \t]*)(?:[,\]}]|\r?$)`)
 )
@@ -24,15 +24,15 @@ func findHeaders(text string) (out [][2]int) {
 			}
 			start, stop := at+max(m[2], m[4], m[6]), at+max(m[3], m[5], m[7])
 			out = append(out, [2]int{start, stop})
-			at = stop // what is between two elements is a part of both
+			at = stop // the text between two elements is a part of both
 		}
 	}
 
 	return out
 }
 
-// headersAt returns the text of the value of a field: what is in braces behind it, or the lines that are indented more
-// than its own.
+// headersAt returns the text of the value of a field: the braces behind it, or the lines that are indented more than
+// its own.
 func headersAt(text string, field, start int) string {
 	rest := text[start:]
 	if strings.HasPrefix(strings.TrimSpace(rest), "{") {

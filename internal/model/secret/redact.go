@@ -72,9 +72,9 @@ func (r *Redactor) Add(secret []byte) {
 	}
 }
 
-// Hide adds a text that is a secret by what it is for, such as the value of a flag, and that the plan is made from: all
+// Hide adds a text that is a secret by its purpose, such as the value of a flag, and that the plan is made from: all
 // output is without it, and [Redactor.Holds] does not report it. A word of less than eight small letters is ignored: it
-// may be an ordinary one, such as true, and hiding it everywhere would show what it is.
+// may be an ordinary word, such as true, and hiding it everywhere would reveal it.
 func (r *Redactor) Hide(text string) {
 	if isOrdinaryWord(text) || !isValue(text) {
 		return
@@ -104,8 +104,8 @@ func (r *Redactor) Hidden() (out []string) {
 	return out
 }
 
-// HideEvident hides what in a text is evidently a secret, also where it is shown without what makes it evident. A
-// bootstrap token always shows what it is.
+// HideEvident hides the evident secrets of a text also where they occur without the context that makes them evident. A
+// bootstrap token needs no context.
 func (r *Redactor) HideEvident(text string) {
 	for _, e := range FindEvident(text) {
 		if e.What != aToken {

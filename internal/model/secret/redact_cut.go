@@ -8,7 +8,7 @@ import (
 // ellipsis ends every text that prelet cuts.
 const ellipsis = "…"
 
-// Cut shortens a line to a width in characters; an ellipsis is in place of what is left out.
+// Cut shortens a line to a width in characters; an ellipsis replaces the rest.
 func Cut(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text

@@ -43,12 +43,12 @@ func isToken(s string, start int) bool {
 	return isWhole && !isHost(s, start, end)
 }
 
-// hostWord matches what is before the name of a host, or the value of a label.
+// hostWord matches the text before the name of a host, or before the value of a label.
 var hostWord = lazy.Regexp(`(?i)(?:host|host[_-]?name|hostname-override|node|node[_-]?name|server|servers|domain|` +
 	`zone|\bname|\.[a-z0-9-]+/[a-z0-9._-]+)["']?\s*[:=]\s*[\["']*$`)
 
-// isHost reports whether what has the form of a token is a name by what is around it: a part of a URL or a path, with a
-// port, or behind a word for one.
+// isHost reports whether a text in the form of a token is the name of a host by its context: a part of a URL or a path,
+// with a port, or behind a word for a host.
 func isHost(s string, start, end int) bool {
 	before := s[max(start-len("kubernetes.io/hostname = ["), 0):start]
 	hasPort := len(s) > end+1 && s[end] == ':' && s[end+1] >= '0' && s[end+1] <= '9'

@@ -47,8 +47,8 @@ func IsText(v cty.Value) bool {
 	return hasValue && v.Type() == cty.String && !v.IsMarked()
 }
 
-// KeyText returns a value as a key of an object, or the index of an element in decimal. ok is false for null, for what
-// is not known, and for a collection.
+// KeyText returns a value as a key of an object, or the index of an element in decimal. ok is false for null, an
+// unknown value, and a collection.
 func KeyText(v cty.Value) (key string, ok bool) {
 	plain, _ := secret.Plain(v)
 	text, err := convert.Convert(plain, cty.String)

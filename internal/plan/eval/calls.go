@@ -81,7 +81,8 @@ func checkLiterals(call *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 	return diags
 }
 
-// checkOrder warns of a search in a text that is written down, for one that is not: it is mostly meant the other way round.
+// checkOrder warns of a search in a literal text for an argument that is not literal: mostly the arguments are in the
+// wrong order.
 func checkOrder(call *hclsyntax.FunctionCallExpr) *hcl.Diagnostic {
 	searches := []string{"startswith", "endswith", "strcontains"}
 	if !slices.Contains(searches, call.Name) || len(call.Args) != 2 {

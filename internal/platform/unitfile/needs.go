@@ -67,9 +67,9 @@ type Missing struct {
 	Why  string // with the setting and its file
 }
 
-// FindMissing returns what keeps the next start of a unit that runs from its program, of the files of this machine;
-// the zero value if nothing is known to. isPlanned returns whether a commit brings a file at or below a path; nil:
-// nothing is brought. While a unit does not run, what comes before it at boot may still bring what is missing.
+// FindMissing returns the first file, user or group of this machine that the next start of a running unit will lack;
+// the zero value if none is known. isPlanned returns whether a commit brings a file at or below a path; nil for no
+// commit. For a unit that does not run, only its program counts: earlier units of the boot may still bring the others.
 func (u Unit) FindMissing(isPlanned func(string) bool) Missing {
 	isBrought := func(p string) bool { return isPlanned != nil && isPlanned(p) }
 	if why := u.WhyNoProgram(); why != "" && !isBrought(u.Program) {
@@ -82,8 +82,8 @@ func (u Unit) FindMissing(isPlanned func(string) bool) Missing {
 	return u.findNeeds(isBrought, func(need) bool { return true })
 }
 
-// whyFailed returns what was missing at the last start of a unit, which failed before its program; "" if that is not
-// known.
+// whyFailed returns why the last start of a unit failed before its program: the missing file, user or group; "" if it
+// is unknown.
 func (u Unit) whyFailed() string {
 	switch {
 	case u.NotStarted() == "" && u.Result != "resources":
@@ -160,8 +160,8 @@ func (n need) choose(values []Placed) []Placed {
 	return values
 }
 
-// split returns what a value of the setting names: paths, or a user or group. What systemd may do without (-), finds in
-// another way or replaces (%) is left out.
+// split returns the names in a value of the setting: paths, or a user or group. Names that are optional (-), that
+// systemd looks up by itself, or that have a specifier (%) are left out.
 func (n need) split(value string) (out []string) {
 	words := strings.Fields(value)
 	switch n.what {

@@ -30,8 +30,9 @@ type rules struct {
 
 // wordList is the content of words.txt.
 type wordList struct {
-	text  rules // for comments, string literals and pages
-	names rules // for functions and methods
+	text     rules // for comments, string literals and pages
+	comments rules // for comments of code that is not a test, without quoted text: those of text and more
+	names    rules // for functions and methods
 }
 
 // hit is a forbidden word in a text, as the offsets of its first byte and behind its last byte.
@@ -84,7 +85,8 @@ func TestFixture(t *testing.T) {
 
 import "anew"
 
-// told reports nothing. There is no second word.
+// told reports nothing. There is no second word. It returns what
+// is "what is".
 func (t T) told() string {
 	return "first line\nNobody knows, " + ` + "`line one\nstands in line two`" + `
 }
@@ -95,16 +97,17 @@ type T struct {
 `
 	page := "It is no longer so, and `beside` is code.\n\n" +
 		"This is no page, it will swallow it.\n```\nin vain\n```\n"
-	testFile := "package p\n\n// anew is checked.\nconst text = `anew`\n\nfunc f() {\n\tt.Errorf(`told`)\n}\n"
+	testFile := "package p\n\n// anew is checked, what is not.\nconst text = `anew`\n\nfunc f() {\n\tt.Errorf(`told`)\n}\n"
 	script := "#!/bin/sh\necho anew # twice, anew\n"
 
 	got := slices.Concat(list.checkFile("a.go", goFile), list.checkFile("b.md", page),
 		list.checkFile("c_test.go", testFile), list.checkFile("tools/d.sh", script))
 	want := []string{
 		`a.go:5:4: "told": write instead: `,
-		`a.go:6:12: "told": write instead: a verb`,
-		`a.go:7:22: "Nobody": write instead: what is missing`,
-		`a.go:8:1: "stands in": write instead: is in`,
+		`a.go:5:62: "what is": write instead: name the thing`,
+		`a.go:7:12: "told": write instead: a verb`,
+		`a.go:8:22: "Nobody": write instead: what is missing`,
+		`a.go:9:1: "stands in": write instead: is in`,
 		`b.md:3:6: "is no page": write instead: "is not a …"`,
 		`b.md:3:26: "swallow": write instead: silently ignores`,
 		`c_test.go:3:4: "anew": write instead: again`,
@@ -132,7 +135,7 @@ func readWords(t *testing.T) wordList {
 	for line := range strings.Lines(string(content)) {
 		line = strings.TrimSpace(line)
 		pattern, advice, hasAdvice := strings.Cut(line, " => ")
-		pattern = strings.TrimSpace(pattern)
+		pattern = strings.ReplaceAll(strings.TrimSpace(pattern), " ", `\s+`)
 
 		switch {
 		case line == "" || line[0] == '#':
@@ -158,7 +161,11 @@ func readWords(t *testing.T) wordList {
 		return rules{regexp.MustCompile(`(?i)\b(` + strings.Join(joined, "|") + `)\b`), all}
 	}
 
-	return wordList{text: joinRules("allowed", "text"), names: joinRules("names")}
+	return wordList{
+		text:     joinRules("allowed", "text"),
+		comments: joinRules("allowed", "text", "comments"),
+		names:    joinRules("names"),
+	}
 }
 
 // isSkippedDir reports whether a folder has no source of this repository.
@@ -180,9 +187,9 @@ func (l wordList) checkFile(path, content string) []string {
 	var hits []hit
 	switch {
 	case strings.HasSuffix(path, "_test.go"):
-		hits = l.findInGo(content, l.findInMessages)
+		hits = l.findInGo(content, l.findInMessages, l.text.find)
 	case strings.HasSuffix(path, ".go"):
-		hits = l.findInGo(content, l.findInCode)
+		hits = l.findInGo(content, l.findInCode, l.findInComment)
 	case hasHashComments(path):
 		code := regexp.MustCompile(`(?m)^[^#\n]*`)
 		hits = l.text.find(blank(content, code), 0)
@@ -197,7 +204,7 @@ func (l wordList) checkFile(path, content string) []string {
 		before := content[:h.start]
 		line := strings.Count(before, "\n") + 1
 		column := h.start - strings.LastIndex(before, "\n")
-		word := content[h.start:h.end]
+		word := strings.Join(strings.Fields(strings.ReplaceAll(content[h.start:h.end], "//", "")), " ")
 		messages = append(messages, fmt.Sprintf("%s:%d:%d: %q: write instead: %s", path, line, column, word, h.advice))
 	}
 
@@ -207,9 +214,9 @@ func (l wordList) checkFile(path, content string) []string {
 // findFunc returns the forbidden words in a part of a Go file. offset returns the place of a position in the file.
 type findFunc func(part ast.Node, offset func(token.Pos) int) []hit
 
-// findInGo returns the forbidden words of a Go file: those in its comments, and those that findOthers finds. It leaves
-// out generated files; the compiler reports files that cannot be parsed.
-func (l wordList) findInGo(content string, findOthers findFunc) []hit {
+// findInGo returns the forbidden words of a Go file: those that findInComment finds in its comments, and those that
+// findOthers finds. It leaves out generated files; the compiler reports files that cannot be parsed.
+func (l wordList) findInGo(content string, findOthers findFunc, findInComment func(string, int) []hit) []hit {
 	files := token.NewFileSet()
 	tree, err := parser.ParseFile(files, "", content, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil || ast.IsGenerated(tree) {
@@ -218,13 +225,21 @@ func (l wordList) findInGo(content string, findOthers findFunc) []hit {
 
 	offset := func(p token.Pos) int { return files.Position(p).Offset }
 	hits := findOthers(tree, offset)
+	marks := regexp.MustCompile(`(?m)^\s*//`)
 	for _, group := range tree.Comments {
-		for _, comment := range group.List {
-			hits = append(hits, l.text.find(comment.Text, offset(comment.Pos()))...)
-		}
+		start := offset(group.Pos())
+		text := blank(content[start:offset(group.End())], marks) // a phrase may go on in the next line
+		hits = append(hits, findInComment(text, start)...)
 	}
 
 	return hits
+}
+
+// findInComment finds words in a comment of code that is not a test, outside of quotes.
+func (l wordList) findInComment(text string, start int) []hit {
+	quoted := regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
+
+	return l.comments.find(blank(text, quoted), start)
 }
 
 // findInMessages finds words in the messages of a test's failures, and in the names of its parts.

@@ -12,13 +12,13 @@ import (
 // The item of a cause is the first one in the plan, otherwise a label that the cluster's message is about.
 func TestLocated(t *testing.T) {
 	p := Spec{
-		Labels: map[string]string{"example.com/a": "", "example.com/ab": "", "z": ""},
-		Sources: map[string]string{
+		NodeState: NodeState{Labels: map[string]string{"example.com/a": "", "example.com/ab": "", "z": ""}},
+		KubeletState: KubeletState{Sources: map[string]string{
 			"label/example.com/a":  "site.hcl:1:1",
 			"label/example.com/ab": "site.hcl:2:2",
 			"label/z":              "site.hcl:4:4",
 			"flag/x":               "site.hcl:3:3, write.kubelet",
-		},
+		}},
 	}
 	for _, c := range []struct {
 		found    failure.Cause

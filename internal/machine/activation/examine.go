@@ -24,7 +24,7 @@ func (m *StateMachine) Examine(ctx context.Context, gen int) ([]CheckResult, *Ca
 
 // ExamineUnmanaged is Examine on a node without a generation: that the kubelet runs, and answers at a URL.
 func (m *StateMachine) ExamineUnmanaged(ctx context.Context, healthz string) []CheckResult {
-	checks, _ := m.examine(ctx, Spec{Healthz: healthz}.withDefaults(), 0)
+	checks, _ := m.examine(ctx, Spec{KubeletState: KubeletState{Healthz: healthz}}.withDefaults(), 0)
 
 	return checks
 }

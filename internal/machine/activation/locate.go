@@ -567,7 +567,7 @@ func (m *StateMachine) SpecOf(gen int) (Spec, error) {
 		return spec, err
 	}
 
-	spec = Spec{Files: map[string]string{}}.withDefaults()
+	spec = Spec{KubeletState: KubeletState{Files: map[string]string{}}}.withDefaults()
 	for _, e := range info.Entries {
 		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly && !slices.Contains(info.Retired, e.Path) {
 			spec.Files[e.Path] = e.New.SHA256

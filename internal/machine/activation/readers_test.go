@@ -123,13 +123,16 @@ func fill(v reflect.Value) {
 func TestEarlierReaders(t *testing.T) {
 	specs := map[string]Spec{
 		"nothing":               {},
-		"the log instead":       {Configz: &kubelet.Configz{Planned: map[string]any{"a": "b"}}},
-		"/configz, no password": {Configz: &kubelet.Configz{URL: "https://x", Planned: map[string]any{"a": "b"}}},
+		"the log instead":       {KubeletState: KubeletState{Configz: &kubelet.Configz{Planned: map[string]any{"a": "b"}}}},
+		"/configz, no password": {KubeletState: KubeletState{Configz: &kubelet.Configz{URL: "https://x", Planned: map[string]any{"a": "b"}}}},
 	}
-	for i := range reflect.TypeFor[Spec]().NumField() {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Spec]()) {
+		if f.Anonymous {
+			continue
+		}
 		var p Spec
-		fill(reflect.ValueOf(&p).Elem().Field(i))
-		specs[reflect.TypeFor[Spec]().Field(i).Name] = p
+		fill(reflect.ValueOf(&p).Elem().FieldByIndex(f.Index))
+		specs[f.Name] = p
 	}
 
 	for _, r := range loadPlanReaders(t) {

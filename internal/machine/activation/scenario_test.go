@@ -407,17 +407,21 @@ func (n *node) spec(config string) Spec {
 	sum := sha256.Sum256([]byte(config))
 
 	p := Spec{
-		Unit:          DefaultUnit,
-		TimeoutMillis: n.timeout.Milliseconds(),
-		BoundMillis:   n.bound.Milliseconds(),
-		Sources:       n.sources,
-		Rollback:      n.rollback,
-		Healthz:       "http://127.0.0.1:10248/healthz",
-		Kubeconfig:    "/etc/kubernetes/kubelet.conf",
-		Flags:         []string{"--node-labels=a=b"},
-		Node:          "n1",
-		UnitFiles:     n.unitFiles,
-		Files:         map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])},
+		Start: Start{
+			Unit:          DefaultUnit,
+			TimeoutMillis: n.timeout.Milliseconds(),
+			BoundMillis:   n.bound.Milliseconds(),
+			Rollback:      n.rollback,
+			UnitFiles:     n.unitFiles,
+		},
+		KubeletState: KubeletState{
+			Sources:    n.sources,
+			Healthz:    "http://127.0.0.1:10248/healthz",
+			Kubeconfig: "/etc/kubernetes/kubelet.conf",
+			Flags:      []string{"--node-labels=a=b"},
+			Node:       "n1",
+			Files:      map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])},
+		},
 	}
 	if n.ntp != "" {
 		p.Others = []string{ntpPath}

@@ -18,9 +18,37 @@ import (
 const SpecBlob = "activation.json"
 
 // Spec is how to start the unit on one generation, and what to check then. It is stored in the generation, so that a
-// later boot, or a node after a rollback, judges by the spec of that time. The order of the fields is their order in
-// the stored document.
+// later boot, or a node after a rollback, judges by the spec of that time. Package commit fills it from a plan. The
+// order of the fields, also of the embedded ones, is their order in the stored document.
 type Spec struct {
+	Start
+	KubeletState
+	NodeState
+
+	// States contains the state files of the kubelet's managers, each with the policy that writes it: a kubelet with
+	// another policy exits on such a file. Files of disabled managers are left out.
+	States map[string]string `json:"states,omitempty"`
+
+	// Pods contains the settings that must match the container runtime: the cgroup driver and the runtime endpoint. ""
+	// when they are not known.
+	Pods string `json:"pods,omitempty"`
+
+	Units  []UnitSpec `json:"units,omitempty"`  // in the order in which they are acted on
+	Others []string   `json:"others,omitempty"` // managed files for which the kubelet is not restarted
+
+	NodePatch
+
+	// Serving is the folder of the kubelet's certificates, if the kubelet requests the certificate of its API from the
+	// cluster (serverTLSBootstrap); "": not checked, as in generations of 0.1.0. It is never part of a verdict.
+	Serving string `json:"serving,omitempty"`
+
+	// ReplacesCA reports whether prelet has replaced the CAs in the kubelet's own kubeconfig. 0.1.0 would put the old
+	// file back, and with it CAs that may no longer be the cluster's.
+	ReplacesCA bool `json:"replaces_ca,omitempty"`
+}
+
+// Start is which unit is started, for how long it is judged, and what happens then.
+type Start struct {
 	Unit string `json:"unit"` // the kubelet's unit
 	// SettleMillis is how long the kubelet must run without a change before it counts as healthy.
 	SettleMillis int64 `json:"settle_ms"`
@@ -31,8 +59,10 @@ type Spec struct {
 	Rollback    bool  `json:"rollback"` // roll back after a bad verdict
 	// UnitFiles is set if a managed file is a unit file or a drop-in: a rollback needs a reload.
 	UnitFiles bool `json:"unit_files,omitempty"`
+}
 
-	// The expected state. A zero value is not checked.
+// KubeletState is the expected state of the kubelet, and the files that it reads. A zero value is not checked.
+type KubeletState struct {
 	Healthz    string   `json:"healthz,omitempty"`    // URL on loopback
 	Kubeconfig string   `json:"kubeconfig,omitempty"` // the file that exists on a node that has joined
 	Flags      []string `json:"flags,omitempty"`      // of the kubelet's command line, as planned
@@ -53,8 +83,10 @@ type Spec struct {
 
 	// Configz is checked if the site gives credentials for it; nil: not checked.
 	Configz *kubelet.Configz `json:"configz,omitempty"`
+}
 
-	// The expected Node object: a difference is drift (see labels.go).
+// NodeState is the expected Node object: a difference is drift (see labels.go).
+type NodeState struct {
 	Joins  bool              `json:"joins,omitempty"`  // the node joins with this generation
 	Labels map[string]string `json:"labels,omitempty"` // as planned
 	Taints kubelet.Taints    `json:"taints,omitempty"` // as planned
@@ -63,35 +95,19 @@ type Spec struct {
 	GoneTaints kubelet.Taints      `json:"gone_taints,omitempty"`
 	// Reconcile: the node patches its own labels after a good verdict.
 	Reconcile bool `json:"reconcile_labels,omitempty"`
+}
 
-	// States contains the state files of the kubelet's managers, each with the policy that writes it: a kubelet with
-	// another policy exits on such a file. Files of disabled managers are left out.
-	States map[string]string `json:"states,omitempty"`
-
-	// Pods contains the settings that must match the container runtime: the cgroup driver and the runtime endpoint. ""
-	// when they are not known.
-	Pods string `json:"pods,omitempty"`
-
-	Units  []UnitSpec `json:"units,omitempty"`  // in the order in which they are acted on
-	Others []string   `json:"others,omitempty"` // managed files for which the kubelet is not restarted
-
-	// Annotations is nil if the node does not annotate its Node. It is never part of a verdict.
+// NodePatch is what the node patches of its Node after a good verdict, besides labels. It is never part of a verdict.
+type NodePatch struct {
+	// Annotations is nil if the node does not annotate its Node.
 	Annotations *annotation.Settings `json:"annotations,omitempty"`
 
-	// TaintCredential is the name of the credential with which the taints of the site are patched after a good verdict;
-	// "": they are not. OwnTaints are those taints, without startup taints. StartupTaints are the planned ones that are
-	// never patched, also if they were own taints before.
+	// TaintCredential is the name of the credential with which the taints of the site are patched; "": they are not.
+	// OwnTaints are those taints, without startup taints. StartupTaints are the planned ones that are never patched,
+	// also if they were own taints before.
 	TaintCredential string         `json:"taint_credential,omitempty"`
 	OwnTaints       kubelet.Taints `json:"own_taints,omitempty"`
 	StartupTaints   kubelet.Taints `json:"startup_taints,omitempty"`
-
-	// Serving is the folder of the kubelet's certificates, if the kubelet requests the certificate of its API from the
-	// cluster (serverTLSBootstrap); "": not checked, as in generations of 0.1.0. It is never part of a verdict.
-	Serving string `json:"serving,omitempty"`
-
-	// ReplacesCA reports whether prelet has replaced the CAs in the kubelet's own kubeconfig. 0.1.0 would put the old
-	// file back, and with it CAs that may no longer be the cluster's.
-	ReplacesCA bool `json:"replaces_ca,omitempty"`
 }
 
 // Defaults of a Spec.
@@ -134,14 +150,11 @@ func (p Spec) patchesNode() bool { return p.Reconcile || p.TaintCredential != ""
 
 // withoutPrelet returns the spec for the state before prelet: the kubelet runs and is healthy.
 func (p Spec) withoutPrelet() Spec {
-	return Spec{
-		Unit:          p.Unit,
-		SettleMillis:  p.SettleMillis,
-		TimeoutMillis: p.TimeoutMillis,
-		BoundMillis:   p.BoundMillis,
-		Healthz:       p.Healthz,
-		UnitFiles:     p.UnitFiles,
-	}
+	out := Spec{Start: p.Start}
+	out.Rollback = false
+	out.Healthz = p.Healthz
+
+	return out
 }
 
 // staleStateFiles returns the state files of a kubelet on this spec that a kubelet on the spec by would exit on.

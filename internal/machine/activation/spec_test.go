@@ -49,7 +49,7 @@ func TestPlanDefaults(t *testing.T) {
 }
 
 func TestPlanThatContradictsItself(t *testing.T) {
-	_, err := Spec{Files: map[string]string{"/b": ""}, Retire: []string{"/b"}}.Encode()
+	_, err := Spec{KubeletState: KubeletState{Files: map[string]string{"/b": ""}, Retire: []string{"/b"}}}.Encode()
 	if err == nil || !strings.Contains(err.Error(), "/b") {
 		t.Errorf("got error %v, want one that names /b, which is both expected and retired",
 			err)

@@ -349,16 +349,20 @@ func newSecretFault(path string, names []string, err error) *fault.Fault {
 
 func buildSpec(o ProposalInput) activation.Spec {
 	a := activation.Spec{
-		Unit:          activation.DefaultUnit,
-		SettleMillis:  activation.DefaultSettle.Milliseconds(),
-		TimeoutMillis: activation.DefaultTimeout.Milliseconds(),
-		Rollback:      true,
-		Healthz:       o.Healthz,
-		Flags:         o.Flags,
-		Node:          o.NodeName,
-		Files:         map[string]string{},
-		States:        kubelet.ManagerPolicies(o.Plan.Node.Effective),
-		Pods:          describePodSettings(o.Plan),
+		Start: activation.Start{
+			Unit:          activation.DefaultUnit,
+			SettleMillis:  activation.DefaultSettle.Milliseconds(),
+			TimeoutMillis: activation.DefaultTimeout.Milliseconds(),
+			Rollback:      true,
+		},
+		KubeletState: activation.KubeletState{
+			Healthz: o.Healthz,
+			Flags:   o.Flags,
+			Node:    o.NodeName,
+			Files:   map[string]string{},
+		},
+		States: kubelet.ManagerPolicies(o.Plan.Node.Effective),
+		Pods:   describePodSettings(o.Plan),
 	}
 	for _, u := range o.Plan.Units {
 		a.Units = append(a.Units, activation.UnitSpec{

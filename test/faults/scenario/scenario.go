@@ -125,7 +125,7 @@ func edits() []File {
 }
 
 func proposal(id string, targets ...generation.Target) generation.Proposal {
-	spec := activation.Spec{Rollback: true}
+	spec := activation.Spec{Start: activation.Start{Rollback: true}}
 	encoded, err := spec.Encode()
 	if err != nil {
 		panic(fmt.Sprintf("a spec without a field does not encode: %v", err))

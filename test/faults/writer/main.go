@@ -138,7 +138,7 @@ func commit(m *activation.StateMachine, store *generation.Store, p generation.Pr
 	}
 	out, err := m.Enter(context.Background(), activation.Entry{
 		On:     activation.OnChange,
-		Staged: &activation.StagedCommit{Txn: t, Spec: activation.Spec{Rollback: true}},
+		Staged: &activation.StagedCommit{Txn: t, Spec: activation.Spec{Start: activation.Start{Rollback: true}}},
 	})
 	if err != nil {
 		return err

@@ -110,13 +110,13 @@ func (u *units) Look(_ context.Context, name string) (activation.Unit, error) {
 	case u.gone:
 		return activation.Unit{}, errors.New("connection refused")
 	case name == machine.VerifyUnit && u.noJudge:
-		return activation.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
+		return activation.Unit{Name: name, Load: "masked", State: unitfile.State{Active: "inactive"}}, nil
 	case name == u.kubelet.Name && u.masked:
-		return activation.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
+		return activation.Unit{Name: name, Load: "masked", State: unitfile.State{Active: "inactive"}}, nil
 	case name == u.kubelet.Name:
 		return u.kubelet, nil
 	case name == machine.ApplyUnit && u.apply != nil:
-		return activation.Unit{Name: name, Load: "loaded", Active: u.applyIs}, nil
+		return activation.Unit{Name: name, Load: "loaded", State: unitfile.State{Active: u.applyIs}}, nil
 	case name == machine.BootUnit, name == machine.ApplyUnit:
 		return u.self, nil
 	case name == u.other.Name:
@@ -310,15 +310,17 @@ func (m *testMachine) reboot() {
 		Load:        "loaded",
 		File:        "enabled",
 		Description: "kubelet: The Kubernetes Node Agent",
-		Active:      "inactive",
-		Sub:         "dead",
-		Result:      "success",
-		Job:         3,
-		MainPID:     0,
+		State: unitfile.State{
+			Active:  "inactive",
+			Sub:     "dead",
+			Result:  "success",
+			Job:     3,
+			MainPID: 0,
+		},
 	}
 	k.EnvironmentFiles = append(k.EnvironmentFiles, unitfile.EnvironmentFile{Path: m.gate})
 	m.kubelet = k
-	m.self = activation.Unit{Name: machine.BootUnit, Load: "loaded", Active: "activating"}
+	m.self = activation.Unit{Name: machine.BootUnit, Load: "loaded", State: unitfile.State{Active: "activating"}}
 }
 
 func (m *testMachine) put(path, text string) {

@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/testing/scripttest"
 )
 
@@ -133,8 +134,16 @@ func (n *node) reboot() {
 	}
 	n.systemd.unit = kubeletUnit(n.run)
 	n.systemd.other = Unit{
-		Name: ntpUnit, Load: "loaded", Active: "active", Sub: "running", Result: "success", MainPID: 7,
-		Since: time.Second, Started: time.Second,
+		Name: ntpUnit,
+		Load: "loaded",
+		State: unitfile.State{
+			Active:  "active",
+			Sub:     "running",
+			Result:  "success",
+			MainPID: 7,
+			Since:   time.Second,
+			Started: time.Second,
+		},
 	}
 	n.systemd.otherEnds = n.ntpEnds
 	n.systemd.behave = n.behave

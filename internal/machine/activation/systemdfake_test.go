@@ -145,7 +145,7 @@ func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
 	}
 
 	if name != f.unit.Name {
-		return Unit{Name: name, Load: "not-found", Active: "inactive", Sub: "dead"}, nil
+		return Unit{Name: name, Load: "not-found", State: unitfile.State{Active: "inactive", Sub: "dead"}}, nil
 	}
 
 	u := f.unit
@@ -523,7 +523,7 @@ func TestFakeSystemd(t *testing.T) {
 }
 
 func kubeletUnit(dir string) Unit {
-	u := Unit{Name: DefaultUnit, Load: "loaded", File: "enabled", Active: "inactive", Sub: "dead", Result: "success"}
+	u := Unit{Name: DefaultUnit, Load: "loaded", File: "enabled", State: unitfile.State{Active: "inactive", Sub: "dead", Result: "success"}}
 	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: gatePath(dir)})
 
 	return u

@@ -29,6 +29,7 @@ import (
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 const bootID = "0123456789abcdef0123456789abcdef"
@@ -72,7 +73,7 @@ func startBench(t *testing.T, dir string) *bench {
 		must(t, os.Mkdir(b.dir+dir, 0o755))
 	}
 
-	b.kubelet = activation.Unit{Name: activation.DefaultUnit, Load: "loaded", Active: "active", Sub: "running"}
+	b.kubelet = activation.Unit{Name: activation.DefaultUnit, Load: "loaded", State: unitfile.State{Active: "active", Sub: "running"}}
 	b.kubelet.EnvironmentFiles = append(b.kubelet.EnvironmentFiles, struct {
 		Path     string
 		Optional bool
@@ -219,7 +220,7 @@ func unreachable() *evaluate.Plan {
 
 func (b *bench) Look(_ context.Context, unit string) (activation.Unit, error) {
 	if b.hasRun && unit == activation.BootUnit {
-		return activation.Unit{Name: unit, Load: "loaded", Active: "active", Sub: "exited"}, nil
+		return activation.Unit{Name: unit, Load: "loaded", State: unitfile.State{Active: "active", Sub: "exited"}}, nil
 	}
 
 	return b.kubelet, nil

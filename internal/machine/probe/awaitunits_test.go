@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // fakeUnits is a systemd with these units. Each look at one takes its next state, and the last one stays.
@@ -22,7 +23,7 @@ func (f fakeUnits) Look(_ context.Context, name string) (systemd.Unit, error) {
 	case name == "away.service":
 		return systemd.Unit{}, errors.New("systemd does not answer")
 	case states == nil:
-		return systemd.Unit{Load: "not-found", Active: "inactive"}, nil
+		return systemd.Unit{Load: "not-found", State: unitfile.State{Active: "inactive"}}, nil
 	}
 	if len(states) > 1 {
 		f[name] = states[1:]
@@ -34,7 +35,7 @@ func (f fakeUnits) Look(_ context.Context, name string) (systemd.Unit, error) {
 // TestAwaitUnits: what a unit is called that a site waits for, whether it degrades the boot, and which are waited for.
 func TestAwaitUnits(t *testing.T) {
 	loaded := func(active, sub string, change ...func(*systemd.Unit)) systemd.Unit {
-		u := systemd.Unit{Load: "loaded", Active: active, Sub: sub, Result: "success"}
+		u := systemd.Unit{Load: "loaded", State: unitfile.State{Active: active, Sub: sub, Result: "success"}}
 		for _, f := range change {
 			f(&u)
 		}
@@ -63,9 +64,9 @@ func TestAwaitUnits(t *testing.T) {
 		"nothing starts it":                  {[]systemd.Unit{loaded("inactive", "dead")}, "not-started nothing has started it", true},
 		"it is disabled":                     {[]systemd.Unit{loaded("inactive", "dead", func(u *systemd.Unit) { u.File = "disabled" })}, "not-started nothing has started it, and it is disabled", true},
 		"it is disabled, and is tried again": {[]systemd.Unit{loaded("activating", "auto-restart", ran, func(u *systemd.Unit) { u.File = "disabled" })}, "unfinished it is activating (auto-restart)", true},
-		"masked":                             {[]systemd.Unit{{Load: "masked", Active: "inactive"}}, "masked it is masked", false},
+		"masked":                             {[]systemd.Unit{{Load: "masked", State: unitfile.State{Active: "inactive"}}}, "masked it is masked", false},
 		"missing":                            {nil, "missing systemd cannot load it (not-found)", false},
-		"a unit file with an error":          {[]systemd.Unit{{Load: "bad-setting", Active: "inactive"}}, "missing systemd cannot load it (bad-setting)", false},
+		"a unit file with an error":          {[]systemd.Unit{{Load: "bad-setting", State: unitfile.State{Active: "inactive"}}}, "missing systemd cannot load it (bad-setting)", false},
 		"a condition":                        {[]systemd.Unit{loaded("inactive", "dead", func(u *systemd.Unit) { u.Skipped = time.Second })}, "skipped a Condition= or Assert= of it does not hold", false},
 		"after the kubelet":                  {[]systemd.Unit{loaded("inactive", "dead", queued, after("kubelet.service"))}, "late it is ordered after kubelet.service, so it starts only when this run has ended", false},
 		"after the kubelet, without a job":   {[]systemd.Unit{loaded("inactive", "dead", after("kubelet.service"))}, "not-started nothing has started it", true},
@@ -107,7 +108,7 @@ func TestAwaitUnits(t *testing.T) {
 // TestUnitsInFacts: the states are a fact, what is not done is unknown, and systemd that does not answer says nothing
 // about a unit.
 func TestUnitsInFacts(t *testing.T) {
-	units := fakeUnits{"a.service": {{Load: "loaded", Active: "active"}}, "b.service": {{Load: "masked"}}}
+	units := fakeUnits{"a.service": {{Load: "loaded", State: unitfile.State{Active: "active"}}}, "b.service": {{Load: "masked"}}}
 	l := newLive(t, Sources{Units: units, Root: ""})
 	ask := func(l *Live) string {
 		t.Helper()

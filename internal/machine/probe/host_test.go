@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // unitsFunc is a systemd with one unit.
@@ -33,7 +34,7 @@ func TestHostListeners(t *testing.T) {
 		want int // the id of the process; 0: no listener
 	}{
 		{name: "the kubelet is stopped", unit: "kubelet.service", port: port, want: os.Getpid()},
-		{name: "it runs", unit: "kubelet.service", port: port, look: systemd.Unit{MainPID: 4711}},
+		{name: "it runs", unit: "kubelet.service", port: port, look: systemd.Unit{State: unitfile.State{MainPID: 4711}}},
 		{name: "systemd does not answer", unit: "kubelet.service", port: port, err: errors.New("broken")},
 		{name: "the unit is not known", port: port},
 		{name: "another port", unit: "kubelet.service", port: port%65535 + 1},

@@ -8,13 +8,14 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // fakeResolved is a systemd that has systemd-resolved, active or not.
 type fakeResolved bool
 
 func (f fakeResolved) Look(_ context.Context, name string) (systemd.Unit, error) {
-	u := systemd.Unit{Name: name, Load: "loaded", Active: "inactive"}
+	u := systemd.Unit{Name: name, Load: "loaded", State: unitfile.State{Active: "inactive"}}
 	if bool(f) && name == "systemd-resolved.service" {
 		u.Active = "active"
 	}

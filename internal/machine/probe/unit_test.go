@@ -17,9 +17,9 @@ func TestDescribeUnit(t *testing.T) {
 		want []string
 	}{
 		"neither":              {systemd.Unit{Load: "loaded"}, nil},
-		"a stop, as auditd":    {systemd.Unit{Load: "loaded", NoStop: true, CanReload: true}, []string{"restart"}},
-		"a start, no reload":   {systemd.Unit{Load: "loaded", NoStart: true}, []string{"restart", "reload"}},
-		"there is no such one": {systemd.Unit{Load: "not-found", NoStart: true, NoStop: true}, nil},
+		"a stop, as auditd":    {systemd.Unit{Load: "loaded", Relations: unitfile.Relations{NoStop: true}, Service: unitfile.Service{CanReload: true}}, []string{"restart"}},
+		"a start, no reload":   {systemd.Unit{Load: "loaded", Relations: unitfile.Relations{NoStart: true}}, []string{"restart", "reload"}},
+		"there is no such one": {systemd.Unit{Load: "not-found", Relations: unitfile.Relations{NoStart: true, NoStop: true}}, nil},
 	} {
 		if got := describeUnit(c.unit).Refuses; !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
@@ -58,22 +58,25 @@ func TestUnitOfImage(t *testing.T) {
 // line.
 func TestStartTellsNoSecret(t *testing.T) {
 	u := systemd.Unit{
-		Name: "kubelet.service", Folder: "/var",
-		Names: []string{"kubelet.service", "node.service"},
-		Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "--max-pods=${PODS}",
-			"--manifest-url-header=${HEADER}", "$KUBELET_EXTRA_ARGS", "$EMPTY", "$GONE", "$OTHER"},
-		Environment: []string{
-			"KUBELET_CONFIG_ARGS=--config=/x",
-			"NAME=--v=2",
-			"PODS=20",
-			"HEADER=Authorization:secret",
-			"HTTPS_PROXY=http://me:secret@proxy",
-			"EMPTY=x",
-			"EMPTY=",
-			"GONE=--v=3",
-			"OTHER=--v=4",
+		Name: "kubelet.service",
+		Service: unitfile.Service{
+			Folder: "/var",
+			Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "--max-pods=${PODS}",
+				"--manifest-url-header=${HEADER}", "$KUBELET_EXTRA_ARGS", "$EMPTY", "$GONE", "$OTHER"},
+			Environment: []string{
+				"KUBELET_CONFIG_ARGS=--config=/x",
+				"NAME=--v=2",
+				"PODS=20",
+				"HEADER=Authorization:secret",
+				"HTTPS_PROXY=http://me:secret@proxy",
+				"EMPTY=x",
+				"EMPTY=",
+				"GONE=--v=3",
+				"OTHER=--v=4",
+			},
+			Unset: []string{"GONE", "OTHER=--v=4", "PODS=21", "HEADER=Authorization:other", "HTTPS_PROXY=http://me:other@proxy"},
 		},
-		Unset: []string{"GONE", "OTHER=--v=4", "PODS=21", "HEADER=Authorization:other", "HTTPS_PROXY=http://me:other@proxy"},
+		Names: []string{"kubelet.service", "node.service"},
 	}
 	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: "/etc/default/kubelet", Optional: true})
 

@@ -18,6 +18,8 @@ import (
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // peer speaks the D-Bus protocol on a socket as systemd does on /run/systemd/private: no bus, no names, and signals
@@ -370,7 +372,7 @@ func TestResultOf(t *testing.T) {
 		{"restart", "activating", "exit-code", Failed},
 		{"restart", "failed", "exit-code", Failed},
 	} {
-		if got := resultOf(c.what, Unit{Active: c.active, Result: c.result}); got != c.want {
+		if got := resultOf(c.what, Unit{State: unitfile.State{Active: c.active, Result: c.result}}); got != c.want {
 			t.Errorf("%s that left the unit %s (%s): got %s, want %s", c.what, c.active, c.result, got, c.want)
 		}
 	}

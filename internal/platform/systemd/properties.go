@@ -22,49 +22,79 @@ import (
 func decode(name string, properties map[string]any) (Unit, error) {
 	r := reader{properties: properties}
 
-	state := Unit{
+	out := Unit{
 		Name:        name,
 		Names:       read[[]string](&r, "Names"),
 		Load:        read[string](&r, "LoadState"),
 		Description: read[string](&r, "Description"),
+		Files:       listFiles(&r),
 		File:        read[string](&r, "UnitFileState"),
-		Active:      read[string](&r, "ActiveState"),
-		Sub:         read[string](&r, "SubState"),
-		Result:      read[string](&r, "Result"),
 		Unread:      read[bool](&r, "NeedDaemonReload"),
-		After:       read[[]string](&r, "After"),
-		Watchdog:    readWatchdog(&r),
-		CanReload:   read[bool](&r, "CanReload"),
-		Since:       readTime(&r, "InactiveExitTimestampMonotonic"),
-
-		ProtectSystem: read[string](&r, "ProtectSystem"),
-		Writable:      read[[]string](&r, "ReadWritePaths"),
-		Environment:   read[[]string](&r, "Environment"),
-		Unset:         read[[]string](&r, "UnsetEnvironment"),
-		Folder:        findFolder(read[string](&r, "WorkingDirectory")),
-		Status:        read[int32](&r, "ExecMainStatus"),
-
-		MainPID:  read[uint32](&r, "MainPID"),
-		Restarts: read[uint32](&r, "NRestarts"),
-		Started:  readTime(&r, "ExecMainStartTimestampMonotonic"),
-		Left:     readTime(&r, "ActiveExitTimestampMonotonic"),
+		Service:     readService(&r),
+		Relations:   readRelations(&r),
+		State:       readState(&r),
 	}
 
-	state.Files = listFiles(&r)
-	state.NextStart = readNextStart(&r)
-	state.NoStart, state.NoStop = isFalse(&r, "CanStart"), isFalse(&r, "CanStop")
-	state.NeverWith = slices.Concat(
-		read[[]string](&r, "Conflicts"),
-		read[[]string](&r, "ConflictedBy"),
-	)
-	state.FailsWith = slices.Concat(
-		read[[]string](&r, "Requires"),
-		read[[]string](&r, "Requisite"),
-		read[[]string](&r, "BindsTo"),
-	)
+	var refusal struct{ Name, Message string }
+	r.store("LoadError", &refusal)
+	out.Refusal = refusal.Message
+
+	if out.Load == "" {
+		r.fail(errors.New("LoadState is missing"))
+	}
+
+	return out, r.err
+}
+
+func readService(r *reader) unitfile.Service {
+	out := unitfile.Service{
+		Environment:   read[[]string](r, "Environment"),
+		Unset:         read[[]string](r, "UnsetEnvironment"),
+		HasPre:        len(readCommands(r, "ExecStartPre")) > 0,
+		CanReload:     read[bool](r, "CanReload"),
+		Watchdog:      readWatchdog(r),
+		Folder:        findFolder(read[string](r, "WorkingDirectory")),
+		OtherRoot:     read[string](r, "RootDirectory") != "" || read[string](r, "RootImage") != "",
+		ProtectSystem: read[string](r, "ProtectSystem"),
+		Writable:      read[[]string](r, "ReadWritePaths"),
+	}
+	out.Program, out.Command, out.Literal = readCommand(r)
+	r.store("EnvironmentFiles", &out.EnvironmentFiles) // a(sb)
+
+	return out
+}
+
+func readRelations(r *reader) unitfile.Relations {
+	return unitfile.Relations{
+		NoStart:   isFalse(r, "CanStart"),
+		NoStop:    isFalse(r, "CanStop"),
+		NeverWith: slices.Concat(read[[]string](r, "Conflicts"), read[[]string](r, "ConflictedBy")),
+		FailsWith: slices.Concat(
+			read[[]string](r, "Requires"),
+			read[[]string](r, "Requisite"),
+			read[[]string](r, "BindsTo"),
+		),
+		After: read[[]string](r, "After"),
+	}
+}
+
+func readState(r *reader) unitfile.State {
+	out := unitfile.State{
+		Active:    read[string](r, "ActiveState"),
+		Sub:       read[string](r, "SubState"),
+		Result:    read[string](r, "Result"),
+		Status:    read[int32](r, "ExecMainStatus"),
+		MainPID:   read[uint32](r, "MainPID"),
+		Restarts:  read[uint32](r, "NRestarts"),
+		Since:     readTime(r, "InactiveExitTimestampMonotonic"),
+		Started:   readTime(r, "ExecMainStartTimestampMonotonic"),
+		Left:      readTime(r, "ActiveExitTimestampMonotonic"),
+		NextStart: readNextStart(r),
+		FailedPre: readFailedPre(r),
+	}
 	for _, check := range []string{"Condition", "Assert"} {
-		if isFalse(&r, check+"Result") {
-			state.Skipped = max(state.Skipped, readTime(&r, check+"TimestampMonotonic"))
+		if isFalse(r, check+"Result") {
+			out.Skipped = max(out.Skipped, readTime(r, check+"TimestampMonotonic"))
 		}
 	}
 
@@ -72,23 +102,10 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		ID   uint32
 		Path dbus.ObjectPath
 	}
-
 	r.store("Job", &job)
-	state.Job = job.ID
-	r.store("EnvironmentFiles", &state.EnvironmentFiles) // a(sb)
-	state.Program, state.Command, state.Literal = readCommand(&r)
-	var refusal struct{ Name, Message string }
-	r.store("LoadError", &refusal)
-	state.Refusal = refusal.Message
-	state.HasPre = hasPre(&r)
-	state.OtherRoot = read[string](&r, "RootDirectory") != "" || read[string](&r, "RootImage") != ""
-	state.FailedPre = readFailedPre(&r)
+	out.Job = job.ID
 
-	if state.Load == "" {
-		r.fail(errors.New("LoadState is missing"))
-	}
-
-	return state, r.err
+	return out
 }
 
 // reader reads properties and keeps the first error.
@@ -163,8 +180,7 @@ type extendedCommand struct {
 // readCommand returns the program of a unit's last ExecStart=, and its words, the program first. Variables in them are
 // not expanded; isLiteral: systemd does not, either.
 func readCommand(r *reader) (program string, words []string, isLiteral bool) {
-	var commands []command
-	r.store("ExecStart", &commands)
+	commands := readCommands(r, "ExecStart")
 	if len(commands) == 0 {
 		return "", nil, false
 	}
@@ -178,20 +194,17 @@ func readCommand(r *reader) (program string, words []string, isLiteral bool) {
 	return last.Path, last.Words, isLiteral
 }
 
-func hasPre(r *reader) bool {
-	var commands []command
-	r.store("ExecStartPre", &commands)
+func readCommands(r *reader, name string) (out []command) {
+	r.store(name, &out)
 
-	return len(commands) > 0
+	return out
 }
 
 // readFailedPre returns the ExecStartPre= with which the last start of a unit failed.
 func readFailedPre(r *reader) string {
 	const exited = 1 // CLD_EXITED
 
-	var commands []command
-	r.store("ExecStartPre", &commands)
-	for _, c := range commands {
+	for _, c := range readCommands(r, "ExecStartPre") {
 		switch {
 		case c.Ignore, c.Code == 0, c.Code == exited && c.Status == 0:
 		case c.Code == exited:

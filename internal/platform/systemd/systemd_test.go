@@ -39,14 +39,26 @@ func TestLook(t *testing.T) {
 		"AssertTimestampMonotonic":    uint64(7),
 	})
 	plain := Unit{
-		Name: "kubelet.service", Load: "loaded", File: "enabled", Active: "active", Sub: "running", Result: "success",
-		After:  []string{"prelet.service", "sysinit.target", "basic.target"},
-		Unread: true, MainPID: 812, Restarts: 3, Started: 12_345_678 * time.Microsecond,
-		Environment: []string{"KUBELET_CONFIG_ARGS=--config=/x"},
-		Folder:      "/var/lib/kubelet",
-		Command:     []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"},
-		EnvironmentFiles: []unitfile.EnvironmentFile{
-			{Path: "/run/prelet/kubelet.env"}, {Path: "/etc/default/kubelet", Optional: true},
+		Name: "kubelet.service",
+		Load: "loaded",
+		File: "enabled",
+		State: unitfile.State{
+			Active:   "active",
+			Sub:      "running",
+			Result:   "success",
+			MainPID:  812,
+			Restarts: 3,
+			Started:  12_345_678 * time.Microsecond,
+		},
+		Relations: unitfile.Relations{After: []string{"prelet.service", "sysinit.target", "basic.target"}},
+		Unread:    true,
+		Service: unitfile.Service{
+			Environment: []string{"KUBELET_CONFIG_ARGS=--config=/x"},
+			Folder:      "/var/lib/kubelet",
+			Command:     []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"},
+			EnvironmentFiles: []unitfile.EnvironmentFile{
+				{Path: "/run/prelet/kubelet.env"}, {Path: "/etc/default/kubelet", Optional: true},
+			},
 		},
 	}
 	kept := plain

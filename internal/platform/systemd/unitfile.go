@@ -263,7 +263,8 @@ func (u UnitFile) expandSpecifiers(line string) string {
 // Unit returns the properties that systemd would report: the unit's files, and how it starts its process. split splits
 // a line into words.
 func (u UnitFile) Unit(split func(string) []string) Unit {
-	out := Unit{Name: u.Names[0], Names: u.Names, Load: u.Load, EnvironmentAt: map[string]string{}}
+	out := Unit{Name: u.Names[0], Names: u.Names, Load: u.Load}
+	out.EnvironmentAt = map[string]string{}
 	if !u.Enabled {
 		out.File = "disabled"
 	}

@@ -55,7 +55,7 @@ func TestFindMissing(t *testing.T) {
 		if err := os.WriteFile(file, []byte("[Service]\n"+line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		u := Unit{Load: "loaded", Active: "active", Files: []string{"/no-such.service", file}}
+		u := Unit{Load: "loaded", State: State{Active: "active"}, Files: []string{"/no-such.service", file}}
 		got := u.FindMissing(nil)
 		setting, _, _ := strings.Cut(line, "=")
 		if got.Why != "" != isMissing {
@@ -93,7 +93,7 @@ func TestDescribeMissing(t *testing.T) {
 		{"exit-code", 217, "exit-code: 217/USER"},
 		{"exit-code", 1, "exit-code"},
 	} {
-		u := Unit{Load: "loaded", Result: c.result, Status: c.status, Files: []string{file}}
+		u := Unit{Load: "loaded", State: State{Result: c.result, Status: c.status}, Files: []string{file}}
 		if got := u.DescribeResult(); got != c.want {
 			t.Errorf("%s, %d: got %q, want %q", c.result, c.status, got, c.want)
 		}

@@ -8,18 +8,18 @@ func TestDescribeResult(t *testing.T) {
 		unit Unit
 		want string
 	}{
-		{Unit{Result: "success"}, "success"},
-		{Unit{Result: "exit-code", Status: 1}, "exit-code"},
-		{Unit{Result: "start-limit-hit", Status: 203}, "start-limit-hit"},
-		{Unit{Result: "exit-code", Status: 243}, "exit-code: 243/CREDENTIALS"},
-		{Unit{Result: "exit-code", Status: 217}, "exit-code: 217/USER"},
-		{Unit{Result: "exit-code", Status: 203, Program: "kubelet"}, "exit-code: 203/EXEC: kubelet"},
-		{Unit{Result: "exit-code", Status: 203}, "exit-code: 203/EXEC"},
+		{Unit{State: State{Result: "success"}}, "success"},
+		{Unit{State: State{Result: "exit-code", Status: 1}}, "exit-code"},
+		{Unit{State: State{Result: "start-limit-hit", Status: 203}}, "start-limit-hit"},
+		{Unit{State: State{Result: "exit-code", Status: 243}}, "exit-code: 243/CREDENTIALS"},
+		{Unit{State: State{Result: "exit-code", Status: 217}}, "exit-code: 217/USER"},
+		{Unit{State: State{Result: "exit-code", Status: 203}, Service: Service{Program: "kubelet"}}, "exit-code: 203/EXEC: kubelet"},
+		{Unit{State: State{Result: "exit-code", Status: 203}}, "exit-code: 203/EXEC"},
 		{
-			Unit{Load: "loaded", Result: "exit-code", Status: 203, Program: "/usr/bin/no-such-kubelet"},
+			Unit{Load: "loaded", State: State{Result: "exit-code", Status: 203}, Service: Service{Program: "/usr/bin/no-such-kubelet"}},
 			"exit-code: 203/EXEC: /usr/bin/no-such-kubelet does not exist",
 		},
-		{Unit{Result: "exit-code", Status: 1, FailedPre: "ExecStartPre=/x ended with status 1"},
+		{Unit{State: State{Result: "exit-code", Status: 1, FailedPre: "ExecStartPre=/x ended with status 1"}},
 			"exit-code: ExecStartPre=/x ended with status 1"},
 	} {
 		if got := c.unit.DescribeResult(); got != c.want {
@@ -36,14 +36,14 @@ func TestWhyNoProgram(t *testing.T) {
 		unit Unit
 		want string
 	}{
-		{"a program that is gone", Unit{Load: "loaded", Program: program}, program + " does not exist"},
-		{"found in a search path", Unit{Load: "loaded", Program: "kubelet"}, ""},
-		{"not loaded", Unit{Load: "masked", Program: program}, ""},
-		{"in a root of its own", Unit{Load: "loaded", Program: program, OtherRoot: true}, ""},
-		{"hidden from prelet", Unit{Load: "loaded", Program: "/home/no-such-kubelet"}, ""},
-		{"brought by ExecStartPre=", Unit{Load: "loaded", Program: program, HasPre: true, Active: "activating"}, ""},
+		{"a program that is gone", Unit{Load: "loaded", Service: Service{Program: program}}, program + " does not exist"},
+		{"found in a search path", Unit{Load: "loaded", Service: Service{Program: "kubelet"}}, ""},
+		{"not loaded", Unit{Load: "masked", Service: Service{Program: program}}, ""},
+		{"in a root of its own", Unit{Load: "loaded", Service: Service{Program: program, OtherRoot: true}}, ""},
+		{"hidden from prelet", Unit{Load: "loaded", Service: Service{Program: "/home/no-such-kubelet"}}, ""},
+		{"brought by ExecStartPre=", Unit{Load: "loaded", Service: Service{Program: program, HasPre: true}, State: State{Active: "activating"}}, ""},
 		{
-			"a kubelet that runs", Unit{Load: "loaded", Program: program, HasPre: true, Active: "active"},
+			"a kubelet that runs", Unit{Load: "loaded", Service: Service{Program: program, HasPre: true}, State: State{Active: "active"}},
 			program + " does not exist",
 		},
 	} {

@@ -5,52 +5,53 @@ import (
 	"time"
 )
 
-// Unit is the state of one unit at one moment. The comments name the D-Bus properties.
+// Unit is a unit: how systemd has loaded it, what it runs, which units it depends on, and how it is at one moment.
+// Package systemd fills it from D-Bus, or from the files of a unit: then it has no Relations and no State. The comments
+// name the D-Bus properties.
 type Unit struct {
 	Name  string
 	Names []string // also those of aliases
 	Load  string   // LoadState: loaded, masked, not-found, …
+	// Refusal is why systemd does not load the unit, with the place (LoadError); "" if it does.
+	Refusal string
 	// Description is its text for people.
 	Description string
 	Files       []string // FragmentPath and DropInPaths, in the order in which systemd reads them
 	File        string   // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
+	Unread      bool     // NeedDaemonReload: one of its files changed since systemd read it
 
-	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
-	Sub    string // SubState: running, auto-restart, dead, …
-	Result string // Result of a service: success, exit-code, resources (also a missing EnvironmentFile=), …
-	Status int32  // ExecMainStatus of the last run: 200 and above are systemd's own, before the program runs
-	Job    uint32 // id of the queued job, 0 for none
-	Unread bool   // NeedDaemonReload: one of its files changed since systemd read it
+	Service
+	Relations
+	State
+}
 
-	Watchdog  time.Duration // WatchdogUSec: systemd kills a service that is silent for longer; 0: none
-	CanReload bool          // it has an ExecReload=, or reloads otherwise
-	Since     time.Duration // when it last began to start, on CLOCK_MONOTONIC; 0: never
-
-	ProtectSystem string   // which part of the file system is read-only for it: strict, full, …
-	Writable      []string // ReadWritePaths=
-	Environment   []string // NAME=VALUE
-	Unset         []string // UnsetEnvironment=: NAME, or NAME=VALUE for this value only
-	Folder        string   // WorkingDirectory=; "" for the root, or if it is not known
-	Command       []string // the words of ExecStart=, the program first
+// Service is the process of a service as its files describe it: the command, its environment and its sandbox.
+type Service struct {
+	Program string   // the file that ExecStart= starts, as written
+	Command []string // the words of ExecStart=, the program first
 	// Literal is set if systemd replaces no variables in Command (a colon before the program).
-	Literal bool
-	// Refusal is why systemd does not load the unit, with the place (LoadError); "" if it does.
-	Refusal string
+	Literal     bool
+	Environment []string // NAME=VALUE
+	Unset       []string // UnsetEnvironment=: NAME, or NAME=VALUE for this value only
+	// EnvironmentFiles are the EnvironmentFile= lines after all drop-ins. Optional is set by a leading "-": the file
+	// may be missing.
+	EnvironmentFiles []EnvironmentFile
 	// CommandAt is the place of Command, FILE:LINE, and EnvironmentAt that of each variable by its name; "" if not
 	// known.
 	CommandAt     string
 	EnvironmentAt map[string]string
-	Program       string // the file that ExecStart= starts, as written
-	HasPre        bool   // it has an ExecStartPre=
-	OtherRoot     bool   // its processes have a root folder of their own (RootDirectory=, RootImage=)
 
-	MainPID  uint32        // 0: no main process
-	Restarts uint32        // NRestarts: automatic restarts since the last start job
-	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never
-	Left     time.Duration // ActiveExitTimestampMonotonic: when it last ceased to be active; 0: never
+	HasPre        bool          // it has an ExecStartPre=
+	CanReload     bool          // it has an ExecReload=, or reloads otherwise
+	Watchdog      time.Duration // WatchdogUSec: systemd kills a service that is silent for longer; 0: none
+	Folder        string        // WorkingDirectory=; "" for the root, or if it is not known
+	OtherRoot     bool          // its processes have a root folder of their own (RootDirectory=, RootImage=)
+	ProtectSystem string        // which part of the file system is read-only for it: strict, full, …
+	Writable      []string      // ReadWritePaths=
+}
 
-	// NextStart is when systemd starts it again, while it waits for RestartSec=; else 0.
-	NextStart time.Duration
+// Relations are the units that a unit requires, excludes or follows, and whether a person may start and stop it.
+type Relations struct {
 	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
 	NoStart, NoStop bool
 	// NeverWith are the units that systemd never runs at the same time: Conflicts= of either.
@@ -58,13 +59,27 @@ type Unit struct {
 	// FailsWith are the units without which this one is not started: Requires=, Requisite=, BindsTo=.
 	FailsWith []string
 	After     []string // the units that it is ordered after: After= of it, and Before= of others
+}
+
+// State is how a unit is at one moment. Times are since boot, on CLOCK_MONOTONIC; 0: never.
+type State struct {
+	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
+	Sub    string // SubState: running, auto-restart, dead, …
+	Result string // Result of a service: success, exit-code, resources (also a missing EnvironmentFile=), …
+	Status int32  // ExecMainStatus of the last run: 200 and above are systemd's own, before the program runs
+	Job    uint32 // id of the queued job, 0 for none
+
+	MainPID  uint32        // 0: no main process
+	Restarts uint32        // NRestarts: automatic restarts since the last start job
+	Since    time.Duration // when it last began to start
+	Started  time.Duration // ExecMainStartTimestampMonotonic
+	Left     time.Duration // ActiveExitTimestampMonotonic: when it last ceased to be active
+
+	// NextStart is when systemd starts it again, while it waits for RestartSec=; else 0.
+	NextStart time.Duration
 	// Skipped is when a Condition= or Assert= prevented the last start; else 0.
 	Skipped   time.Duration
 	FailedPre string // the ExecStartPre= that failed at the last start, and how; "" if none did
-
-	// EnvironmentFiles are the EnvironmentFile= lines after all drop-ins. Optional is set by a leading "-": the file
-	// may be missing.
-	EnvironmentFiles []EnvironmentFile
 }
 
 // EnvironmentFile is one EnvironmentFile= of a unit.

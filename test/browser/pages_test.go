@@ -68,10 +68,16 @@ func writeMachine(t *testing.T) string {
 		Kind: tape.KindDetector,
 		Args: `{"devices":[` + strings.Join(devices, ",") + `]}`,
 	})
-	p := &evaluate.Plan{Facts: &f, Tape: answers, Diagnostics: hcl.Diagnostics{
-		origin.Warning(fault.KubeletHeld, hcl.Range{}, `Hold "gpu" is true`, "GPU "+held+" needs a reset"),
-		origin.Warning(fault.NodeCondition, hcl.Range{}, "Condition example.com/Fabric of the Node is Unknown", ""),
-	}}
+	p := &evaluate.Plan{
+		Trace: evaluate.Trace{
+			Facts: &f,
+			Tape:  answers,
+		},
+		Diagnostics: hcl.Diagnostics{
+			origin.Warning(fault.KubeletHeld, hcl.Range{}, `Hold "gpu" is true`, "GPU "+held+" needs a reset"),
+			origin.Warning(fault.NodeCondition, hcl.Range{}, "Condition example.com/Fabric of the Node is Unknown", ""),
+		},
+	}
 
 	page := filepath.Join(t.TempDir(), "machine.html")
 	err := writeTo(page, func(w io.Writer) error {

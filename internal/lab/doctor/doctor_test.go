@@ -34,9 +34,15 @@ func waiting() unitfile.Unit {
 func well() Observations {
 	return Observations{
 		Root: true, Systemd: true, Version: "257.7-1",
-		Plan: &evaluate.Plan{Site: &lang.Site{}, Facts: &tape.Facts{}, Changes: []evaluate.FileChange{},
-			Kubelet: tape.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false),
-				Runtime: &tape.RuntimeAns{Endpoint: "unix:///run/x.sock", Version: "2.2.0", Driver: "systemd"}}},
+		Plan: &evaluate.Plan{
+			Site:    &lang.Site{},
+			Trace:   evaluate.Trace{Facts: &tape.Facts{}},
+			Changed: evaluate.Changed{Changes: []evaluate.FileChange{}},
+			Installed: evaluate.Installed{
+				Kubelet: tape.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false),
+					Runtime: &tape.RuntimeAns{Endpoint: "unix:///run/x.sock", Version: "2.2.0", Driver: "systemd"}},
+			},
+		},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    NeededUnit{Unit: waiting()},
 		Gate:    unitfile.Gate,

@@ -25,7 +25,7 @@ func TestListChanges(t *testing.T) {
 		"a removed file":   {desired.Missing, tape.TargetAns{Exists: true}, generation.File},
 		"a removed folder": {desired.Missing, tape.TargetAns{Exists: true, Dir: true}, generation.Dir},
 	} {
-		p := &evaluate.Plan{Changes: []evaluate.FileChange{{File: desired.File{Path: "/a", Kind: c.planned}, Old: c.old}}}
+		p := &evaluate.Plan{Changed: evaluate.Changed{Changes: []evaluate.FileChange{{File: desired.File{Path: "/a", Kind: c.planned}, Old: c.old}}}}
 		if got := listChanges("", p)[0].Old.Kind; got != c.want {
 			t.Errorf("%s: got kind %q, want %q", name, got, c.want)
 		}

@@ -117,7 +117,7 @@ func pointTo[T any](v T) *T { return &v }
 func newPlan() *evaluate.Plan {
 	return &evaluate.Plan{
 		Complete: true,
-		Facts: &tape.Facts{
+		Trace: evaluate.Trace{Facts: &tape.Facts{
 			CPU:    tape.CPU{Logical: pointTo(8), Arch: pointTo("arm64")},
 			Memory: tape.Memory{TotalBytes: pointTo(int64(16 << 30)), HugePages: map[string]int{"2Mi": 512}},
 			Accelerators: []tape.Accelerator{
@@ -125,8 +125,15 @@ func newPlan() *evaluate.Plan {
 				{Kind: "gpu", Vendor: pointTo("nvidia")},
 				{Kind: "fpga", Vendor: pointTo("xilinx")},
 			},
+		}},
+		Installed: evaluate.Installed{
+			Kubelet: tape.KubeletAns{Version: pointTo("v1.37.1"), Disk: 100 << 30},
+			Declares: &[]rules.Declaration{
+				{Name: "A", Declared: true},
+				{Name: "B"},
+				{Name: "C", Declared: true, ByRuntime: true},
+			},
 		},
-		Kubelet: tape.KubeletAns{Version: pointTo("v1.37.1"), Disk: 100 << 30},
 		Node: desired.Node{
 			Labels: []desired.Label{{Key: "example.com/a", Value: "b"}},
 			Taints: []desired.Taint{
@@ -138,11 +145,6 @@ func newPlan() *evaluate.Plan {
 				"systemReserved": map[string]any{"cpu": "500m"},
 				"evictionHard":   map[string]any{"memory.available": "1Gi", "nodefs.available": "25%"},
 			},
-		},
-		Declares: &[]rules.Declaration{
-			{Name: "A", Declared: true},
-			{Name: "B"},
-			{Name: "C", Declared: true, ByRuntime: true},
 		},
 	}
 }

@@ -49,7 +49,7 @@ func TestUnitFlagsOfPlan(t *testing.T) {
 		"an older one":          {lab.Request{Where: machine.Where{Root: root}}, "v1.22.0", evaluate.Plan{}, ""},
 		"a named one":           {lab.Request{Where: machine.Where{Root: root}, KubeletVersion: "1.22"}, "v1.36.0", evaluate.Plan{}, ""},
 		"planned":               {lab.Request{Where: machine.Where{Root: root}}, "v1.36.0", evaluate.Plan{Node: desired.Node{Files: []desired.File{fixed}}}, "container-runtime dynamic-config-dir"},
-		"removed":               {lab.Request{Where: machine.Where{Root: root}}, "v1.36.0", evaluate.Plan{Changes: []evaluate.FileChange{removed}}, "network-plugin dynamic-config-dir"},
+		"removed":               {lab.Request{Where: machine.Where{Root: root}}, "v1.36.0", evaluate.Plan{Changed: evaluate.Changed{Changes: []evaluate.FileChange{removed}}}, "network-plugin dynamic-config-dir"},
 		"a recording":           {lab.Request{Where: machine.Where{Root: root}, From: "a.prelet"}, "v1.36.0", evaluate.Plan{}, ""},
 	} {
 		c.plan.Kubelet.Version = &c.version

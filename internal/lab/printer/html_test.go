@@ -101,9 +101,9 @@ func TestBootHTML(t *testing.T) {
 			Diagnostics: hcl.Diagnostics{origin.Warning(fault.NullFact,
 				hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 3, Column: 1}}, "a warning", "its reason")},
 			Node: desired.Node{Labels: []desired.Label{{Key: "rack", Value: htmlHostile}}},
-			Changes: []evaluate.FileChange{{Action: "create", File: desired.File{Path: "/etc/x", Kind: desired.Regular, Purpose: "file",
-				Text: secret.PlainText(htmlHostile + "\n")}}},
-			Facts: &tape.Facts{Unknown: []tape.UnknownFact{{Fact: "os.name", Why: htmlHostile}}},
+			Changed: evaluate.Changed{Changes: []evaluate.FileChange{{Action: "create", File: desired.File{Path: "/etc/x", Kind: desired.Regular, Purpose: "file",
+				Text: secret.PlainText(htmlHostile + "\n")}}}},
+			Trace: evaluate.Trace{Facts: &tape.Facts{Unknown: []tape.UnknownFact{{Fact: "os.name", Why: htmlHostile}}}},
 		}},
 		Status: &report.Status{
 			State: report.Degraded, Summary: "generation 7 is in place", Generation: 7, Started: began, Finished: &ended,
@@ -279,8 +279,10 @@ func TestMachineHTML(t *testing.T) {
 		answers.Ask(t.Context(), tape.Question{Kind: tape.KindDetector, Args: answer})
 	}
 	v := BootView{View: View{Plan: &evaluate.Plan{
-		Facts: &f,
-		Tape:  answers,
+		Trace: evaluate.Trace{
+			Facts: &f,
+			Tape:  answers,
+		},
 		Diagnostics: hcl.Diagnostics{
 			origin.Warning(fault.KubeletHeld, hcl.Range{}, `Hold "gpu" is true`, "GPU "+held+" needs a reset"),
 			origin.Warning(fault.NullFact, hcl.Range{}, "Not a check", "of "+held),

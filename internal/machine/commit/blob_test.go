@@ -46,9 +46,9 @@ func planOfEverything() *evaluate.Plan {
 				{Stage: "chrony", Unit: "chrony.service", Action: "reload", TimeoutMillis: 4, SettleMillis: 5},
 			},
 		},
-		Changes: []evaluate.FileChange{
+		Changed: evaluate.Changed{Changes: []evaluate.FileChange{
 			{File: desired.File{Path: "/var/lib/kubelet/state", Kind: desired.Missing, Purpose: "state"}, Action: "delete"},
-		},
+		}},
 	}
 }
 

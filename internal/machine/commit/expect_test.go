@@ -172,7 +172,7 @@ func TestSeen(t *testing.T) {
 		},
 		{tape.TargetAns{Exists: true, Same: true}, true, nil},
 	} {
-		p := &evaluate.Plan{Changes: []evaluate.FileChange{{File: desired.File{Path: "/x"}, Old: c.old}}}
+		p := &evaluate.Plan{Changed: evaluate.Changed{Changes: []evaluate.FileChange{{File: desired.File{Path: "/x"}, Old: c.old}}}}
 
 		got := observedState(ProposalInput{Plan: p, Node: anyNode{}}, "/x", c.secret)
 		if (got == nil) != (c.want == nil) || got != nil && !got.Equal(*c.want) {

@@ -202,7 +202,9 @@ func complete(hash string) *evaluate.Plan {
 	}
 
 	return &evaluate.Plan{
-		Hash: hash, Complete: true, Kubelet: tape.KubeletAns{Joined: true},
+		Hash:      hash,
+		Complete:  true,
+		Installed: evaluate.Installed{Kubelet: tape.KubeletAns{Joined: true}},
 		Node: desired.Node{Files: []desired.File{
 			{Path: "/etc/a", Kind: desired.Regular, Purpose: "kubelet-config", Text: text, Mode: 0o644},
 			{Path: "/etc/b", Kind: desired.Regular, Purpose: "file", Text: text, Mode: 0o644},
@@ -213,7 +215,8 @@ func complete(hash string) *evaluate.Plan {
 // unreachable is the plan of a node that has joined and may go on without the cluster.
 func unreachable() *evaluate.Plan {
 	return &evaluate.Plan{
-		OnCluster: "last-good", Kubelet: tape.KubeletAns{Joined: true},
+		OnCluster:   "last-good",
+		Installed:   evaluate.Installed{Kubelet: tape.KubeletAns{Joined: true}},
 		Diagnostics: hcl.Diagnostics{origin.Error(fault.ClusterUnreachable, hcl.Range{}, "no answer", "Why: so.")},
 	}
 }

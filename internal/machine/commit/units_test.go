@@ -12,16 +12,18 @@ import (
 // TestActivationOfUnits: what does not notify the kubelet's unit does not concern it, a file that goes included.
 func TestActivationOfUnits(t *testing.T) {
 	p := &evaluate.Plan{
-		Restart: evaluate.Restart{Unit: "kubelet.service"},
-		Changes: []evaluate.FileChange{
-			{File: desired.File{Path: "/etc/ntp"}, Notifies: []string{"ntp.service"}},
-			{File: desired.File{Path: "/etc/both"}, Notifies: []string{"kubelet.service", "ntp.service"}},
-			{File: desired.File{Path: "/etc/gone"}, Action: "delete"},
+		Changed: evaluate.Changed{
+			Restart: evaluate.Restart{Unit: "kubelet.service"},
+			Changes: []evaluate.FileChange{
+				{File: desired.File{Path: "/etc/ntp"}, Notifies: []string{"ntp.service"}},
+				{File: desired.File{Path: "/etc/both"}, Notifies: []string{"kubelet.service", "ntp.service"}},
+				{File: desired.File{Path: "/etc/gone"}, Action: "delete"},
+			},
+			Units: []hostfiles.UnitChange{{
+				Unit:  desired.Unit{Stage: "ntp", Unit: "ntp.service", Action: "restart", TimeoutMillis: 3, SettleMillis: 2},
+				Files: []string{"/etc/both", "/etc/ntp"},
+			}},
 		},
-		Units: []hostfiles.UnitChange{{
-			Unit:  desired.Unit{Stage: "ntp", Unit: "ntp.service", Action: "restart", TimeoutMillis: 3, SettleMillis: 2},
-			Files: []string{"/etc/both", "/etc/ntp"},
-		}},
 	}
 
 	got := buildSpec(ProposalInput{Plan: p})

@@ -89,9 +89,9 @@ type Restart struct {
 
 // Changed is the result of diff: the difference between the disk and the finished node.
 type Changed struct {
-	changes []FileChange // sorted by path
-	restart Restart
-	units   []hostfiles.UnitChange
+	Changes []FileChange // sorted by path
+	Restart Restart
+	Units   []hostfiles.UnitChange // other units that managed files notify, in the order in which they are acted on
 }
 
 // diff compares the managed files on the disk with the finished node.
@@ -102,16 +102,16 @@ func diff(n desired.Node, previous *identity.Previous, o Observed) (Changed, Fin
 	var out Changed
 	for _, s := range slices.Concat(o.files, o.removed) {
 		if s.failure == nil {
-			out.changes = append(out.changes, s.FileChange)
+			out.Changes = append(out.Changes, s.FileChange)
 		}
 	}
 	found := reportDeclared(o)
 	found.add(out.addUndeclared(o))
 
-	slices.SortStableFunc(out.changes, func(a, b FileChange) int {
+	slices.SortStableFunc(out.Changes, func(a, b FileChange) int {
 		return cmp.Compare(a.File.Path, b.File.Path)
 	})
-	out.restart, out.units = notify(n, previous, out.changes)
+	out.Restart, out.Units = notify(n, previous, out.Changes)
 
 	return out, found
 }
@@ -180,7 +180,7 @@ func (c *Changed) addUndeclared(o Observed) (found Findings) {
 				"The site no longer declares it, but %s. Remove it by hand if it is not needed.", s.Why,
 			)
 		}
-		c.changes = append(c.changes, change)
+		c.Changes = append(c.Changes, change)
 	}
 
 	return found

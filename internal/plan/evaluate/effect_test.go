@@ -27,8 +27,10 @@ func TestTakesEffect(t *testing.T) {
 		{"x.node-restriction.kubernetes.io/a", true, true, "registration"},
 		{"accelerator", false, true, "registration"},
 	} {
-		p := &Plan{Kubelet: tape.KubeletAns{Joined: c.joined},
-			Node: desired.Node{Activation: &desired.Activation{ReconcileLabels: c.reconcile}}}
+		p := &Plan{
+			Installed: Installed{Kubelet: tape.KubeletAns{Joined: c.joined}},
+			Node:      desired.Node{Activation: &desired.Activation{ReconcileLabels: c.reconcile}},
+		}
 		if got := p.TakesEffect(c.key); got != c.want {
 			t.Errorf("%s, joined %t, reconcile %t: %q, not %q", c.key, c.joined, c.reconcile, got, c.want)
 		}

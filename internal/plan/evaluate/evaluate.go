@@ -445,23 +445,15 @@ func (p *progress) makePlan() *Plan {
 	plan := &Plan{
 		Site:        p.site,
 		Node:        p.rendered.node,
-		Tape:        p.tape,
-		Eval:        p.eval,
+		Complete:    p.rendered.isDone && !p.hasErrors() && !p.eval.IsPartial(),
 		Diagnostics: blame.PlaceAtValues(p.site, p.tape, p.Diags),
 		Degraded:    p.Degraded,
-		Changes:     p.changed.changes,
-		Restart:     p.changed.restart,
-		Units:       p.changed.units,
-		Kubelet:     p.kubelet.KubeletAns,
-		Accepts:     p.kubelet.accepts,
-		DryRun:      p.dryRun,
-		Declares:    p.declares,
 		Previous:    p.decided.previous,
-		Facts:       p.gathered.Facts,
-		Access:      p.prepared.env.Access,
 		OnCluster:   p.settings.onCluster,
 		Group:       p.settings.group,
-		Complete:    p.rendered.isDone && !p.hasErrors() && !p.eval.IsPartial(),
+		Changed:     p.changed,
+		Installed:   Installed{p.kubelet.KubeletAns, p.kubelet.accepts, p.dryRun, p.declares},
+		Trace:       Trace{Tape: p.tape, Facts: p.gathered.Facts, Access: p.prepared.env.Access, Eval: p.eval},
 	}
 	if plan.Complete {
 		plan.Hash = p.rendered.node.Hash()

@@ -13,12 +13,11 @@ import (
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/eval"
-	"github.com/prelet/prelet/internal/plan/hostfiles"
 	"github.com/prelet/prelet/internal/plan/identity"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
-// Plan is the result of a run. Nothing has been written.
+// Plan is the result of a run. Nothing has been written. makePlan fills it with the results of the steps that ran.
 type Plan struct {
 	Site        *lang.Site
 	Node        desired.Node
@@ -26,25 +25,34 @@ type Plan struct {
 	Complete    bool
 	Diagnostics hcl.Diagnostics
 	Degraded    []fault.Reason
-	Assumed     []Assumed // answers that the caller of Run put in place of the node's; Run leaves it empty
-	Changes     []FileChange
-	Restart     Restart
-	Units       []hostfiles.UnitChange // other units that managed files notify, in the order in which they are acted on
-	Kubelet     tape.KubeletAns
-	Previous    *identity.Previous   // the identity on the disk that the node gives up; nil: none
-	Accepts     *tape.AcceptsAns     // nil: the binary was not asked, or did not answer
-	DryRun      *tape.DryRunAns      // the verdict of the binary; nil: it was not asked, or did not answer
-	Declares    *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
-	Facts       *tape.Facts
-	Access      tape.Access
-	Stages      []StageReport
-	Edges       []eval.Edge
-	Tape        *tape.Tape
-	Eval        *eval.Eval // for explain and test: the scope at the end
-	OnCluster   string     // last-good | fail
-	Group       string     // that may read the recording of the last run; "" is none
+	Assumed     []Assumed          // answers that the caller of Run put in place of the node's; Run leaves it empty
+	Previous    *identity.Previous // the identity on the disk that the node gives up; nil: none
+	OnCluster   string             // last-good | fail
+	Group       string             // that may read the recording of the last run; "" is none
+
+	Changed
+	Installed
+	Trace
 
 	afterGather, afterRender *progress // the run after these steps; nil without RunInput.Advises
+}
+
+// Installed is the installed kubelet, and the word of its binary on the node.
+type Installed struct {
+	Kubelet  tape.KubeletAns
+	Accepts  *tape.AcceptsAns     // nil: the binary was not asked, or did not answer
+	DryRun   *tape.DryRunAns      // its verdict; nil: it was not asked, or did not answer
+	Declares *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
+}
+
+// Trace is what a run has read and evaluated, for recordings, explain and tests.
+type Trace struct {
+	Tape   *tape.Tape
+	Facts  *tape.Facts
+	Access tape.Access
+	Eval   *eval.Eval    // the scope at the end
+	Stages []StageReport // in site order, as Edges
+	Edges  []eval.Edge
 }
 
 // Assumed is an answer of a rehearsal that is not the node's own.

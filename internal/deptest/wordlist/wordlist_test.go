@@ -31,7 +31,7 @@ type rules struct {
 // wordList is the content of words.txt.
 type wordList struct {
 	text     rules // for comments, string literals and pages
-	comments rules // for comments of code that is not a test, without quoted text: those of text and more
+	comments rules // for comments of code that is not a test, in addition to text; not for quoted text
 	names    rules // for functions and methods
 }
 
@@ -163,7 +163,7 @@ func readWords(t *testing.T) wordList {
 
 	return wordList{
 		text:     joinRules("allowed", "text"),
-		comments: joinRules("allowed", "text", "comments"),
+		comments: joinRules("allowed", "comments"),
 		names:    joinRules("names"),
 	}
 }
@@ -235,11 +235,11 @@ func (l wordList) findInGo(content string, findOthers findFunc, findInComment fu
 	return hits
 }
 
-// findInComment finds words in a comment of code that is not a test, outside of quotes.
+// findInComment finds words in a comment of code that is not a test.
 func (l wordList) findInComment(text string, start int) []hit {
 	quoted := regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
 
-	return l.comments.find(blank(text, quoted), start)
+	return slices.Concat(l.text.find(text, start), l.comments.find(blank(text, quoted), start))
 }
 
 // findInMessages finds words in the messages of a test's failures, and in the names of its parts.

@@ -140,6 +140,7 @@ func checkServers(servers []string) error {
 	return nil
 }
 
+//go:embed sample/first.hcl.tmpl
 var firstSite string
 
 // writeFirstSite returns the text of the site for a cluster.

@@ -438,7 +438,8 @@ func (m *StateMachine) prepareRollback(ctx context.Context, h *location, w rollb
 
 	changed, warnings, err := m.Store.CheckRollback(w.from, w.to, w.removeFiles...)
 	if err != nil {
-		h.stayReason = fmt.Sprintf("a rollback to generation %d is not possible, so the current one stays: %v", w.to, err)
+		const format = "a rollback to generation %d is not possible, so the current one stays: %v"
+		h.stayReason = fmt.Sprintf(format, w.to, err)
 		h.stayErr = err
 		return nil
 	}

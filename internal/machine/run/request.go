@@ -66,7 +66,8 @@ func follow(ctx context.Context, e *machine.Env, h *machine.Host, args []string)
 	}
 	defer offer.Close()
 
-	interrupted := fault.Interrupted.Errorf("%s continues; `prelet status --wait` reports how it ends", machine.ApplyUnit)
+	interrupted := fault.Interrupted.Errorf(
+		"%s continues; `prelet status --wait` reports how it ends", machine.ApplyUnit)
 	result := ""
 	// Systemd merges our start with a running one, which may have begun before the request was offered.
 	for range followRuns {

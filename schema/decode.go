@@ -417,7 +417,7 @@ func adviseSecret(name string) string {
 // convertOne converts a value, or an item of one, with this name to a type. Its diagnostic has no place.
 func (s Spec) convertOne(v cty.Value, t cty.Type, name string) (cty.Value, *hcl.Diagnostic) {
 	takesSecrets := s.raw && s.secretWhy == ""
-	if !takesSecrets && len(secret.Secrets(v)) > 0 {
+	if !takesSecrets && len(secret.Names(v)) > 0 {
 		return cty.UnknownVal(t), origin.Error(
 			fault.Sensitive, hcl.Range{}, "A secret cannot be used for "+name, "%s",
 			cmp.Or(s.secretWhy, adviseSecret(s.Name)),

@@ -37,14 +37,14 @@ func (o *listFlags) print(w io.Writer, d document) error {
 	if err := e.Encode(d); err != nil {
 		return err
 	}
-	shown := []byte(printable.Visible(text.String()))
+	shown := []byte(printable.Text(text.String()))
 	if o.output == "yaml" {
 		var err error
 		if shown, err = yaml.JSONToYAML(shown); err != nil {
 			return err
 		}
 	}
-	_, err := io.WriteString(w, printable.Visible(string(shown)))
+	_, err := io.WriteString(w, printable.Text(string(shown)))
 
 	return err
 }

@@ -181,7 +181,7 @@ func (a *cli) printFleet(v printer.FleetView, format string) error {
 // printRecording prints the heading of one recording of a folder. In JSON there is none.
 func (a *cli) printRecording(source string, asJSON bool) {
 	if !asJSON {
-		fmt.Fprintf(a.stdout, "━━ %s\n\n", printable.VisibleLine(source))
+		fmt.Fprintf(a.stdout, "━━ %s\n\n", printable.Line(source))
 	}
 }
 

@@ -169,7 +169,7 @@ func (e *Env) HideFlagsOf(text string) {
 
 func (e *Env) hideUses(flags *kubelet.Flags) {
 	for _, name := range flags.Names() {
-		if secret.IsSecretSetting(name) {
+		if secret.IsSetting(name) {
 			e.HideFlag(name, flags.Spellings(name)...)
 		}
 	}
@@ -177,7 +177,7 @@ func (e *Env) hideUses(flags *kubelet.Flags) {
 
 // HideFlag hides the values of a flag if they may be secrets, and of a header also the value alone.
 func (e *Env) HideFlag(name string, values ...string) {
-	if !secret.IsSecretSetting(name) {
+	if !secret.IsSetting(name) {
 		return
 	}
 	for _, text := range values {

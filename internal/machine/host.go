@@ -499,5 +499,5 @@ const consoleLimit = 240
 func FitConsole(line string) string {
 	const next = " (prelet status)"
 
-	return secret.Cut(printable.Visible(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
+	return secret.Cut(printable.Text(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
 }

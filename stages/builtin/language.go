@@ -136,7 +136,7 @@ func outputDocs(stage string, ref reference) []schema.Output {
 // listFunctions returns the functions of the language: first those with prose of their own, then the others with the
 // library's.
 func listFunctions(ref reference) []schema.Function {
-	table := functions.Functions()
+	table := functions.All()
 	others := maps.Clone(table)
 
 	out := ref.Functions

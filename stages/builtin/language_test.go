@@ -82,7 +82,7 @@ func TestEveryFunctionIsListed(t *testing.T) {
 		}
 		have[f.Name] = f
 	}
-	for name := range functions.Functions() {
+	for name := range functions.All() {
 		delete(have, name)
 	}
 	// Functions that read, or that need the site, are not in that table.
@@ -190,7 +190,7 @@ func TestDefaultsPassTheirChecks(t *testing.T) {
 // TestDifferencesFromTerraform checks each row of the table: our result by evaluation, and Terraform's where its
 // function comes from a library.
 func TestDifferencesFromTerraform(t *testing.T) {
-	ours := functions.Functions()
+	ours := functions.All()
 	theirs := maps.Clone(ours)
 	theirs["yamldecode"], theirs["jsondecode"] = ctyyaml.YAMLDecodeFunc, stdlib.JSONDecodeFunc
 

@@ -118,7 +118,7 @@ type hider struct {
 // hide returns the text in place of a part of a value that must not or cannot be shown; "" for other parts. A
 // collection with a mark of its own is hidden as a whole.
 func (h *hider) hide(v cty.Value, at cty.Path) string {
-	secrets := secret.OwnSecrets(v)
+	secrets := secret.OwnNames(v)
 	switch {
 	case len(secrets) > 0:
 		return h.add(at, IsSensitive, "it contains "+strings.Join(secrets, ", "))

@@ -256,7 +256,7 @@ func join(parts ...string) string {
 
 // textOf returns the text of a known string, number or bool that is not a secret; else "".
 func textOf(v cty.Value) string {
-	if len(secret.Secrets(v)) > 0 {
+	if len(secret.Names(v)) > 0 {
 		return ""
 	}
 	text, _ := value.KeyText(v)

@@ -45,7 +45,7 @@ type htmlMessage struct {
 func BootHTML(w io.Writer, v BootView, r *secret.Redactor) error {
 	s := htmlStyle(r)
 	v.Full = true
-	node := printable.VisibleLine(nameNode(v))
+	node := printable.Line(nameNode(v))
 	data := struct {
 		BootView
 		Node     string
@@ -64,7 +64,7 @@ func BootHTML(w io.Writer, v BootView, r *secret.Redactor) error {
 
 	return s.writePage(w, "boot.gohtml", "prelet: "+node, v.Version, data, template.FuncMap{
 		"about":    v.describeFile,
-		"base":     printable.VisibleLine,
+		"base":     printable.Line,
 		"devices":  pageDevices,
 		"diff":     s.fileDiff,
 		"effect":   describeEffect,

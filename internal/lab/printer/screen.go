@@ -108,7 +108,7 @@ func writeExact(w io.Writer, text string) error {
 func (s *Screen) show(text string) string {
 	var out []string
 	for _, part := range strings.Split(s.redactor.String(text), s.pen) {
-		out = append(out, printable.Visible(part))
+		out = append(out, printable.Text(part))
 	}
 
 	return strings.Join(out, "\x1b")

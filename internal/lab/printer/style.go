@@ -79,11 +79,11 @@ func (s Style) clean(t string) string {
 		t = s.screen.redactor.String(t)
 	}
 
-	return printable.Visible(t)
+	return printable.Text(t)
 }
 
 // cell is clean for a text in one line.
-func (s Style) cell(t string) string { return printable.VisibleLine(s.clean(t)) }
+func (s Style) cell(t string) string { return printable.Line(s.clean(t)) }
 
 func (s Style) bold(t string) string   { return s.paint("1", t) }
 func (s Style) green(t string) string  { return s.paint("32", t) }

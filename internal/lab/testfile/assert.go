@@ -63,7 +63,7 @@ func (f *Suite) message(a Assert, scope eval.Outside) string {
 
 	v, diags := scope.Value(a.Message)
 	text, ok := value.KeyText(v)
-	if diags.HasErrors() || len(secret.Secrets(v)) > 0 || !ok {
+	if diags.HasErrors() || len(secret.Names(v)) > 0 || !ok {
 		return f.text(a.Message)
 	}
 

@@ -77,7 +77,7 @@ type evaluator struct {
 }
 
 func newEvaluator(f *Suite) evaluator {
-	all := functions.Functions()
+	all := functions.All()
 	maps.Copy(all, f.functions)
 	e := eval.New(context.Background(), &lang.Site{}, nil)
 

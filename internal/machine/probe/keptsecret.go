@@ -74,7 +74,7 @@ func HideKept(s *generation.Store, gen int, r *secret.Redactor, hide func(text s
 			}
 			hide(string(content))
 			_, _ = secret.ResolvePlaceholders(templates[e.Path], func(name string) ([]byte, error) {
-				if found, ok := secret.FindSecret(templates[e.Path], string(content), name); ok {
+				if found, ok := secret.Find(templates[e.Path], string(content), name); ok {
 					r.Add(found)
 				}
 
@@ -107,7 +107,7 @@ func findSecret(
 		if err != nil {
 			continue
 		}
-		if found, ok := secret.FindSecret(templates[e.Path], string(content), name); ok {
+		if found, ok := secret.Find(templates[e.Path], string(content), name); ok {
 			return found, true
 		}
 	}

@@ -128,7 +128,7 @@ func (l *Live) compareEntry(
 func (l *Live) isPrivate(path string, s nodefile.Observed) bool {
 	text := string(s.Content)
 	l.LearnSecrets()
-	isOther := func(e secret.Evident) bool { return e.What != secret.SecretFlag } // flags are in plans, see showOriginal
+	isOther := func(e secret.Evident) bool { return e.What != secret.FlagValue } // flags are in plans, see showOriginal
 	hasSecret := l.o.Redactor.Holds(text) || kubelet.HasSecrets(parseKubeletConfig(text)) ||
 		slices.ContainsFunc(secret.FindEvident(text), isOther)
 

@@ -258,8 +258,8 @@ func showVariable(words []string, name, text string) (shown *string, isNamed boo
 		}
 		isNamed = true
 		flag, _, _ := strings.Cut(word, "=")
-		isSecret = isSecret || secret.IsSecretSetting(kubelet.FlagName(flag)) ||
-			i > 0 && secret.IsSecretSetting(kubelet.FlagName(words[i-1]))
+		isSecret = isSecret || secret.IsSetting(kubelet.FlagName(flag)) ||
+			i > 0 && secret.IsSetting(kubelet.FlagName(words[i-1]))
 	}
 	if !isNamed || isSecret {
 		return nil, isNamed

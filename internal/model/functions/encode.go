@@ -38,7 +38,7 @@ func documentEncoder(
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			plain, marks := args[0].UnmarkDeep()
 			doc, err := encode.Call([]cty.Value{plain})
-			if err == nil && doc.IsKnown() && len(secret.Secrets(args[0])) > 0 {
+			if err == nil && doc.IsKnown() && len(secret.Names(args[0])) > 0 {
 				doc, err = encodeSecrets(plain)
 			}
 			if err != nil {
@@ -60,7 +60,7 @@ func encodeJSONSecrets(plain cty.Value) (cty.Value, error) {
 	}
 
 	text := doc.AsString()
-	if secret.HasQuoted(text) {
+	if secret.HasQuotedPlaceholder(text) {
 		return cty.NilVal, errEncodedTwice
 	}
 
@@ -134,7 +134,7 @@ func encodeTOMLSecrets(plain cty.Value) (cty.Value, error) {
 		if v.Type() != cty.String || v.IsNull() {
 			return v, nil
 		}
-		if secret.HasQuoted(v.AsString()) {
+		if secret.HasQuotedPlaceholder(v.AsString()) {
 			return v, errEncodedTwice
 		}
 		return cty.StringVal(strings.ReplaceAll(v.AsString(), secret.PlaceholderStart, quoted)), nil

@@ -18,7 +18,7 @@ func evaluate(t testing.TB, src string, vars map[string]cty.Value) (cty.Value, h
 func evaluateWith(t testing.TB, src string, vars map[string]cty.Value, opts Checking) (cty.Value, hcl.Diagnostics) {
 	t.Helper()
 	e := parse(t, src)
-	ctx := &hcl.EvalContext{Variables: vars, Functions: FunctionsWith(opts)}
+	ctx := &hcl.EvalContext{Variables: vars, Functions: AllWith(opts)}
 	if diags := CheckSecrets(e, ctx); diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}

@@ -29,15 +29,15 @@ type Checking struct {
 	OnUnsupported func(*hcl.Diagnostic)
 }
 
-// Functions returns the functions that read nothing: cty's standard library, and what Terraform adds that a site
-// needs, under Terraform's names. Left out on purpose are functions that read a clock, randomness or files, because a
-// plan is a function of its answers; that remove marks; and digests and encodings that no file of a kubelet needs.
-func Functions() map[string]function.Function {
-	return FunctionsWith(Checking{})
+// All returns the functions that read nothing: cty's standard library, and what Terraform adds that a site needs,
+// under Terraform's names. Left out on purpose are functions that read a clock, randomness or files, because a plan is
+// a function of its answers; that remove marks; and digests and encodings that no file of a kubelet needs.
+func All() map[string]function.Function {
+	return AllWith(Checking{})
 }
 
-// FunctionsWith is Functions with options.
-func FunctionsWith(opts Checking) map[string]function.Function {
+// AllWith is All with options.
+func AllWith(opts Checking) map[string]function.Function {
 	functions := maps.Clone(common())
 	functions["try"] = tryFunc(opts)
 	functions["can"] = canFunc(opts)

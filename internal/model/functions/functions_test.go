@@ -39,7 +39,7 @@ func call(name string, args []string) string { return name + "(" + strings.Join(
 
 func TestFunctionsWork(t *testing.T) {
 	calls := readFunctionCases(t).Works
-	for name := range Functions() {
+	for name := range All() {
 		c, ok := calls[name]
 		if !ok {
 			t.Errorf("%s: got no call in this test, want one", name)
@@ -50,8 +50,8 @@ func TestFunctionsWork(t *testing.T) {
 			t.Errorf("%s is %#v, want %#v", call(name, c.Args), got, want)
 		}
 	}
-	if len(calls) != len(Functions()) {
-		t.Errorf("got %d calls, want one for each of %d functions", len(calls), len(Functions()))
+	if len(calls) != len(All()) {
+		t.Errorf("got %d calls, want one for each of %d functions", len(calls), len(All()))
 	}
 }
 
@@ -90,14 +90,14 @@ func TestFunctionsRefuseOrMark(t *testing.T) {
 						t.Errorf("%s: got %v, want each placeholder covered by a mark", src, err)
 					}
 				case name == "can":
-					if diags.HasErrors() || len(secret.Secrets(v)) > 0 {
+					if diags.HasErrors() || len(secret.Names(v)) > 0 {
 						t.Errorf("%s: got %#v, %s; want a value without marks", src, v, diags)
 					}
 				case !slices.Contains(carriers, name):
 					t.Errorf("%s: got %#v, %s; want a refusal", src, v, diags)
 				case diags.HasErrors(): // of a wrong type
-				case !slices.Equal(secret.Secrets(v), []string{"c"}):
-					t.Errorf("%s: got marks %v of %#v, want that of the credential", src, secret.Secrets(v), v)
+				case !slices.Equal(secret.Names(v), []string{"c"}):
+					t.Errorf("%s: got marks %v of %#v, want that of the credential", src, secret.Names(v), v)
 				default:
 					carried[name] = true
 					if err := checkUnmarked(v, nil, nil); err != nil {
@@ -190,6 +190,6 @@ func gpu(vendor string, mem int64) cty.Value {
 func BenchmarkFunctions(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		Functions()
+		All()
 	}
 }

@@ -27,7 +27,7 @@ func TestMarksGolden(t *testing.T) {
 	for _, e := range strings.Split(strings.TrimSpace(string(src)), "\n") {
 		n++
 		fmt.Fprintf(&b, "%s\n", e)
-		fmt.Fprintf(&b, "\tsecret  %s\n", outcome(t, e, markedVars(secret.Secret{Name: "c"})))
+		fmt.Fprintf(&b, "\tsecret  %s\n", outcome(t, e, markedVars(secret.Mark{Name: "c"})))
 	}
 	if n != 125 {
 		t.Errorf("%d expressions, want 125", n)
@@ -43,7 +43,7 @@ func TestMarksGolden(t *testing.T) {
 	}
 }
 
-func markedVars(m secret.Secret) map[string]cty.Value {
+func markedVars(m secret.Mark) map[string]cty.Value {
 	str := secret.Credential(m.Name)
 	gpu := func(name string, mem int64) cty.Value {
 		return cty.ObjectVal(map[string]cty.Value{
@@ -67,7 +67,7 @@ func markedVars(m secret.Secret) map[string]cty.Value {
 		"obj":   cty.ObjectVal(map[string]cty.Value{"a": str, "b": plain}),
 		"json":  cty.StringVal(`{"a":{"b":1}}`).Mark(m),
 		"unk":   cty.UnknownVal(cty.String).Mark(m),
-		"both":  cty.StringVal("x").Mark(m).Mark(secret.Secret{Name: "other"}),
+		"both":  cty.StringVal("x").Mark(m).Mark(secret.Mark{Name: "other"}),
 		"dyn":   cty.DynamicVal.Mark(m),
 	}
 }

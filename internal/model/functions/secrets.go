@@ -36,9 +36,9 @@ func CheckSecrets(e hclsyntax.Expression, ctx *hcl.EvalContext) hcl.Diagnostics 
 	}
 	walkScopes(e, ctx, func(e hclsyntax.Expression, ctx *hcl.EvalContext, isFilter bool) {
 		for _, o := range dependentOperands(e) {
-			find := secret.Secrets
+			find := secret.Names
 			if o.isContainer {
-				find = secret.OwnSecrets
+				find = secret.OwnNames
 			}
 			refuse(o.user, o.expr, ctx, find)
 		}
@@ -46,7 +46,7 @@ func CheckSecrets(e hclsyntax.Expression, ctx *hcl.EvalContext) hcl.Diagnostics 
 			refuse("This set", e, ctx, secretsOfSets)
 		}
 		if isFilter {
-			refuse("This loop", e, ctx, secret.Secrets)
+			refuse("This loop", e, ctx, secret.Names)
 		}
 	})
 
@@ -55,7 +55,7 @@ func CheckSecrets(e hclsyntax.Expression, ctx *hcl.EvalContext) hcl.Diagnostics 
 
 // CheckSecretKey refuses the value of a key if it depends on a secret.
 func CheckSecretKey(key cty.Value, at hcl.Range) hcl.Diagnostics {
-	if names := secret.Secrets(key); len(names) > 0 {
+	if names := secret.Names(key); len(names) > 0 {
 		return hcl.Diagnostics{refusal("This key", names, at)}
 	}
 	return nil
@@ -82,7 +82,7 @@ func secretsOfSets(v cty.Value) []string {
 	var names []string
 	_ = cty.Walk(v, func(_ cty.Path, part cty.Value) (bool, error) { // the callback returns no error
 		if part.Type().IsSetType() {
-			names = append(names, secret.Secrets(part)...)
+			names = append(names, secret.Names(part)...)
 		}
 		return true, nil
 	})
@@ -93,7 +93,7 @@ func secretsOfSets(v cty.Value) []string {
 // mayHoldSecret reports whether e calls credential() or refers to a value with a secret in it.
 func mayHoldSecret(e hclsyntax.Expression, ctx *hcl.EvalContext) bool {
 	for _, reference := range e.Variables() {
-		if v, _ := reference.TraverseAbs(ctx); len(secret.Secrets(v)) > 0 {
+		if v, _ := reference.TraverseAbs(ctx); len(secret.Names(v)) > 0 {
 			return true
 		}
 	}

@@ -77,7 +77,7 @@ func TestSecretsInLoopsAndSets(t *testing.T) {
 // TestCheckSecretsEvaluatesLittle counts how often an expression without secrets is evaluated if it is next to one.
 func TestCheckSecretsEvaluatesLittle(t *testing.T) {
 	calls := 0
-	functions := Functions()
+	functions := All()
 	functions["count"] = function.New(&function.Spec{
 		Type: function.StaticReturnType(cty.Number),
 		Impl: func([]cty.Value, cty.Type) (cty.Value, error) {

@@ -17,7 +17,7 @@ func TestTryEvaluatesOnce(t *testing.T) {
 		{"try(", ", 1)"}, {"try({}.a, ", ")"}, {"can(", ")"}, {"[for x in [1] : try(", ", x)][0]"}, {"{ (\"k\") = try(", ", 2) }"}, {"true ? try(", ", 1) : 0"},
 	} {
 		n := 0
-		funcs := Functions()
+		funcs := All()
 		funcs["probe"] = function.New(
 			&function.Spec{
 				Type: function.StaticReturnType(cty.Number),

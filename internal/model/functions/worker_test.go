@@ -19,7 +19,7 @@ func TestFeatures(t *testing.T) {
 		t.Skip("needs root, and NFD's worker in PRELET_NFD_WORKER: run make e2e-nfd")
 	}
 
-	features, err := Functions()["nfd_features"].Call([]cty.Value{cty.MapVal(map[string]cty.Value{
+	features, err := All()["nfd_features"].Call([]cty.Value{cty.MapVal(map[string]cty.Value{
 		"example.com/rack":                 cty.StringVal("r7"),
 		"example.com/rail":                 cty.StringVal("2"),
 		"example.com/none":                 cty.NullVal(cty.String),

@@ -52,7 +52,7 @@ func (f *Flags) hideSecrets() string {
 	text := f.raw
 	for _, u := range slices.Backward(f.uses) {
 		w := f.words[u.last]
-		if !secret.IsSecretSetting(u.name) || u.form == alone || u.value == "" {
+		if !secret.IsSetting(u.name) || u.form == alone || u.value == "" {
 			continue
 		}
 		word := hideValue(u.value)
@@ -67,7 +67,7 @@ func (f *Flags) hideSecrets() string {
 
 // HideFlag returns the value of a flag, or a placeholder if it may be a secret.
 func HideFlag(name, text string) string {
-	if !secret.IsSecretSetting(name) || text == "" {
+	if !secret.IsSetting(name) || text == "" {
 		return secret.HideEvident(text)
 	}
 
@@ -128,7 +128,7 @@ func HideSecretWords(words []string) []string {
 	f.uses, _ = readUses(f.words)
 	for _, u := range f.uses {
 		switch {
-		case !secret.IsSecretSetting(u.name) || strings.Contains(u.value, "$"): // of a variable
+		case !secret.IsSetting(u.name) || strings.Contains(u.value, "$"): // of a variable
 		case u.form == equals:
 			words[u.last] = "--" + u.name + "=" + hideValue(u.value)
 		case u.form == spaced:

@@ -23,9 +23,9 @@ func IsVisible(r rune) bool {
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Visible returns s with escapes for invisible characters: \x1b, \u202e, and \xff for a byte that is not UTF-8. From
+// Text returns s with escapes for invisible characters: \x1b, \u202e, and \xff for a byte that is not UTF-8. From
 // DEL on these are the escapes of JSON, since s may be JSON. Line breaks and tabs stay.
-func Visible(s string) string {
+func Text(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
@@ -42,9 +42,9 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// VisibleLine is Visible for one line: line breaks and tabs are escaped as well.
-func VisibleLine(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Visible(s))
+// Line is Text for one line: line breaks and tabs are escaped as well.
+func Line(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Text(s))
 }
 
 // escapeRune returns the escape of a rune: that of JSON, except for characters that JSON always escapes.

@@ -16,14 +16,14 @@ func TestVisible(t *testing.T) {
 		"a\U000e0041":            `a\udb40\udc41`,
 		"\ufffd":                 "\ufffd",
 	} {
-		if got := Visible(in); got != want {
+		if got := Text(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
-		if got := Visible(want); got != want {
+		if got := Text(want); got != want {
 			t.Errorf("%q once more: got %q", want, got)
 		}
 	}
-	if got, want := VisibleLine("a\nb\tc\x1b"), `a\nb\tc\x1b`; got != want {
+	if got, want := Line("a\nb\tc\x1b"), `a\nb\tc\x1b`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -22,9 +22,9 @@ type Evident struct {
 const (
 	aToken     = "a bootstrap token"
 	PrivateKey = "a private key"
-	SecretFlag = "the value of a secret flag"
-	// SecretField is a header in a configuration of the kubelet.
-	SecretField = "a value of staticPodURLHeader"
+	FlagValue  = "the value of a secret flag"
+	// FieldValue is a header in a configuration of the kubelet.
+	FieldValue = "a value of staticPodURLHeader"
 )
 
 // SampleToken is the token in kubeadm's documentation. A text that explains something may contain it.
@@ -34,9 +34,9 @@ const SampleToken = "abcdef.0123456789abcdef"
 // one: the headers of requests for static pods, as a flag and as a field, and the password of cAdvisor's database.
 var secretSettings = []string{"manifest-url-header", "storage-driver-password", "staticPodURLHeader"}
 
-// IsSecretSetting reports whether the value of a flag or of a field of the kubelet may be a secret. Like the kubelet,
+// IsSetting reports whether the value of a flag or of a field of the kubelet may be a secret. Like the kubelet,
 // it takes _ in the name of a flag as -.
-func IsSecretSetting(name string) bool {
+func IsSetting(name string) bool {
 	return slices.Contains(secretSettings, strings.ReplaceAll(name, "_", "-"))
 }
 
@@ -149,8 +149,8 @@ var evidentForms = sync.OnceValue(func() []form {
 		{header, []string{"Basic"}, groups(basic, isEncodedPair)},
 		{"a password in a URL", []string{"@"}, findPasswords},
 		{"a secret in the query of a URL", []string{"?"}, findQueries},
-		{SecretFlag, []string{"header", "word"}, each(groups(settingValue, isValue), groups(settingWord, isWord))},
-		{SecretField, []string{"URLHeader"}, findHeaders},
+		{FlagValue, []string{"header", "word"}, each(groups(settingValue, isValue), groups(settingWord, isWord))},
+		{FieldValue, []string{"URLHeader"}, findHeaders},
 	}
 })
 

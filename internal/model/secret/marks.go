@@ -6,8 +6,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Secret marks a value that a credential flowed into. It names the credential and never holds it.
-type Secret struct{ Name string }
+// Mark marks a value that a credential flowed into. It names the credential and never holds it.
+type Mark struct{ Name string }
 
 // Credential returns the value of a credential: its placeholder, marked. The name comes from the site's text, where the
 // delimiters of placeholders are refused, so a name with one is a bug and panics.
@@ -15,7 +15,7 @@ func Credential(name string) cty.Value {
 	if HasPlaceholder(name) {
 		panic("secret: the name of a credential holds a placeholder's delimiter")
 	}
-	return cty.StringVal(makePlaceholder(opCredential, name)).Mark(Secret{Name: name})
+	return cty.StringVal(makePlaceholder(opCredential, name)).Mark(Mark{Name: name})
 }
 
 // Plain returns v without marks, and the names of the credentials that were marked anywhere in it, sorted and unique.
@@ -26,9 +26,9 @@ func Plain(v cty.Value) (plain cty.Value, secrets []string) {
 	return plain, namesOf(marks)
 }
 
-// OwnSecrets returns the names of the credentials that v itself is marked with, sorted: the names and the number of its
+// OwnNames returns the names of the credentials that v itself is marked with, sorted: the names and the number of its
 // elements may depend on them. Marks of its elements do not count.
-func OwnSecrets(v cty.Value) []string {
+func OwnNames(v cty.Value) []string {
 	_, marks := v.Unmark()
 
 	return namesOf(marks)
@@ -37,7 +37,7 @@ func OwnSecrets(v cty.Value) []string {
 // namesOf returns the names of the credentials among marks, sorted and unique.
 func namesOf(marks cty.ValueMarks) (secrets []string) {
 	for m := range marks {
-		if secret, ok := m.(Secret); ok {
+		if secret, ok := m.(Mark); ok {
 			secrets = append(secrets, secret.Name)
 		}
 	}
@@ -57,8 +57,8 @@ func Open(v cty.Value) (inside cty.Value, addMarks func(cty.Value) cty.Value) {
 
 // quoteNames returns a quoted list for a message.
 
-// Secrets returns the names of the credentials that flowed into v, at any depth, sorted.
-func Secrets(v cty.Value) []string {
+// Names returns the names of the credentials that flowed into v, at any depth, sorted.
+func Names(v cty.Value) []string {
 	if v == cty.NilVal || !v.ContainsMarked() {
 		return nil
 	}
@@ -69,7 +69,7 @@ func Secrets(v cty.Value) []string {
 // Hide returns the text in place of a part with a secret or without an answer; "" for any other part.
 func Hide(part cty.Value, _ cty.Path) string {
 	switch {
-	case len(OwnSecrets(part)) > 0:
+	case len(OwnNames(part)) > 0:
 		return sensitiveText
 	case !part.IsKnown():
 		return "(unknown)"

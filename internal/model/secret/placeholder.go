@@ -149,9 +149,9 @@ func resolveOne(op, body string, get func(name string) ([]byte, error)) (string,
 	return printable.EscapeForYAML(string(quoted[1 : len(quoted)-1])), nil
 }
 
-// FindSecret returns a credential from a text that ResolvePlaceholders made of a template. ok is false if the template
+// Find returns a credential from a text that ResolvePlaceholders made of a template. ok is false if the template
 // does not have it, or if it is not certain where a secret in the text ends.
-func FindSecret(template, text, name string) (secret []byte, ok bool) {
+func Find(template, text, name string) (secret []byte, ok bool) {
 	all := placeholderPattern().FindAllStringSubmatchIndex(template, -1)
 	parts, ok := splitByLiterals(listLiterals(template, all), text)
 	if !ok {
@@ -168,7 +168,7 @@ func FindSecret(template, text, name string) (secret []byte, ok bool) {
 			if err != nil || textErr != nil {
 				continue
 			}
-			if secret, ok := FindSecret(string(inner), string(decoded), name); ok {
+			if secret, ok := Find(string(inner), string(decoded), name); ok {
 				return secret, true
 			}
 		case body != name:
@@ -275,8 +275,10 @@ func EncodeBase64(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(text))
 }
 
-// HasQuoted reports whether a text has a credential inside of a string of JSON or TOML.
-func HasQuoted(text string) bool { return strings.Contains(text, PlaceholderStart+opJSON+":") }
+// HasQuotedPlaceholder reports whether a text has a credential inside of a string of JSON or TOML.
+func HasQuotedPlaceholder(text string) bool {
+	return strings.Contains(text, PlaceholderStart+opJSON+":")
+}
 
 // QuotePlaceholders returns a document of JSON or TOML whose credentials will be escaped for the strings they are in.
 func QuotePlaceholders(document string) string {

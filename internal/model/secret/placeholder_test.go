@@ -93,11 +93,11 @@ func TestPlain(t *testing.T) {
 	if plain.ContainsMarked() || !slices.Equal(secrets, []string{"a", "z"}) {
 		t.Errorf("Plain: got %#v, %v; want no marks, a and z", plain, secrets)
 	}
-	if got := Secrets(v); !slices.Equal(got, secrets) {
-		t.Errorf("Secrets: got %v, want %v", got, secrets)
+	if got := Names(v); !slices.Equal(got, secrets) {
+		t.Errorf("Names: got %v, want %v", got, secrets)
 	}
-	if got := Secrets(cty.True); got != nil {
-		t.Errorf("Secrets of true: got %v, want none", got)
+	if got := Names(cty.True); got != nil {
+		t.Errorf("Names of true: got %v, want none", got)
 	}
 }
 
@@ -148,8 +148,8 @@ func TestCredentialNames(t *testing.T) {
 	}
 }
 
-// TestFindSecret finds a credential in what its template became, and only where it is certain where it ends.
-func TestFindSecret(t *testing.T) {
+// TestFind finds a credential in what its template became, and only where it is certain where it ends.
+func TestFind(t *testing.T) {
 	plain := credential("db")
 	for name, c := range map[string]struct{ template, text, want string }{
 		"alone":                  {plain, "x y\n", "x y\n"},
@@ -170,7 +170,7 @@ func TestFindSecret(t *testing.T) {
 		"no base64":               {inBase64(plain), "?", "none"},
 		"no template, no content": {"", "", "none"},
 	} {
-		got, ok := FindSecret(c.template, c.text, "db")
+		got, ok := Find(c.template, c.text, "db")
 		if want := c.want != "none"; ok != want || ok && string(got) != c.want {
 			t.Errorf("%s: got %q, %t; want %q, %t", name, got, ok, c.want, want)
 		}

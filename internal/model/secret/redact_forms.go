@@ -66,13 +66,8 @@ func secretForms(secret []byte) []string {
 		add(url.PathEscape(s))
 	}
 	if len(whole) <= maxQuoted {
-		for _, e := range escapedWhole(string(whole)) {
-			add(e)
-		}
-	}
-	if len(whole) <= maxQuoted {
-		for _, q := range quotedForms(string(whole)) {
-			add(q)
+		for _, form := range append(escapedWhole(string(whole)), quotedForms(string(whole))...) {
+			add(form)
 		}
 	}
 	if len(whole) >= minAligned {

@@ -61,7 +61,7 @@ func (t Text) Secrets() []string {
 func (t Text) Value() cty.Value {
 	marks := cty.ValueMarks{}
 	for _, name := range t.secrets {
-		marks[Secret{Name: name}] = struct{}{}
+		marks[Mark{Name: name}] = struct{}{}
 	}
 
 	return cty.StringVal(t.template).WithMarks(marks)

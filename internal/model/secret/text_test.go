@@ -63,7 +63,7 @@ func TestText(t *testing.T) {
 	if b, err := foreign.Bytes(nil); err != nil || string(b) != foreign.Template() {
 		t.Errorf("plain text with U+E000: got %q, %v, want %q", b, err, foreign.Template())
 	}
-	marked, err := TextOf(cty.StringVal("other branch").Mark(Secret{"tok"}))
+	marked, err := TextOf(cty.StringVal("other branch").Mark(Mark{"tok"}))
 	if err != nil || marked.String() != "(sensitive)" {
 		t.Errorf("a marked text without a placeholder: got %s, %v; want (sensitive)", marked, err)
 	}
@@ -72,7 +72,7 @@ func TestText(t *testing.T) {
 	}
 	for want, v := range map[string]cty.Value{
 		"not known": cty.UnknownVal(cty.String), "is null": cty.NullVal(cty.String),
-		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(credential("x")), "did not make ": cty.StringVal(credential("x")).Mark(Secret{"y"}),
+		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(credential("x")), "did not make ": cty.StringVal(credential("x")).Mark(Mark{"y"}),
 	} {
 		if text, err := TextOf(v); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("%#v is %s, %v; want an error with %q", v, text, err, want)

@@ -26,7 +26,7 @@ func TestAbsentAndUnknown(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatalf("%s: got %s, want no error", src, diags)
 		}
-		return e.Value(&hcl.EvalContext{Variables: vars, Functions: functions.Functions()})
+		return e.Value(&hcl.EvalContext{Variables: vars, Functions: functions.All()})
 	}
 	must := func(src string, vars map[string]cty.Value) cty.Value {
 		v, diags := evaluate(src, vars)

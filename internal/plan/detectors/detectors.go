@@ -220,7 +220,7 @@ func convertConfigValue(
 	v cty.Value,
 ) (*any, hcl.Diagnostics) {
 	at := findConfigRange(block, name, false)
-	if len(secret.Secrets(v)) > 0 {
+	if len(secret.Names(v)) > 0 {
 		return nil, hcl.Diagnostics{origin.Error(
 			fault.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", block.Name),
 			"%s: every recording contains a detector's configuration.", name,

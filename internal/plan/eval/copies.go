@@ -99,7 +99,7 @@ func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics
 	s.forEach = forEach
 
 	plain, _ := secret.Plain(v)
-	if d := refuseCollection(plain, secret.OwnSecrets(v), forEach.Range()); d != nil {
+	if d := refuseCollection(plain, secret.OwnNames(v), forEach.Range()); d != nil {
 		return Copies{}, append(diags, d)
 	}
 	isSet := plain.Type().IsSetType() // its elements are the keys

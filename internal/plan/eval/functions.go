@@ -32,7 +32,7 @@ func (e *Eval) Functions() map[string]function.Function {
 			*e.unsupported = append(*e.unsupported, d)
 		}
 	}
-	e.funcs = functions.FunctionsWith(options)
+	e.funcs = functions.AllWith(options)
 	e.funcs["file"] = e.reader("path", cty.String, e.readFile)
 	e.funcs["fileexists"] = e.reader("path", cty.Bool, e.fileExists)
 	e.funcs["credential"] = e.reader("name", cty.String, e.readCredential)

@@ -281,7 +281,7 @@ func (e *Eval) refuseValue(v *lang.Variable, rule lang.Rule, shown string) *hcl.
 func (e *Eval) ruleMessage(r lang.Rule) string {
 	v, diags := e.Value(r.Message, cty.NilVal)
 	text, ok := value.KeyText(v)
-	if diags.HasErrors() || len(secret.Secrets(v)) > 0 || !ok {
+	if diags.HasErrors() || len(secret.Names(v)) > 0 || !ok {
 		return e.Text(r.Message.Range())
 	}
 

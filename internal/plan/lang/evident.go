@@ -33,7 +33,7 @@ func (l *loader) refuseSecrets(files []tape.SiteFile, bodies []*hclsyntax.Body) 
 		for _, e := range secret.FindEvident(f.Text) {
 			text := f.Text[e.Start:e.End]
 			help := evidentHelp
-			if e.What == secret.SecretFlag || e.What == secret.SecretField {
+			if e.What == secret.FlagValue || e.What == secret.FieldValue {
 				help = settingHelp
 			}
 			l.refuse(findRange(f, e.Start, e.End), []string{text}, "The site's text has "+e.What, help)
@@ -80,7 +80,7 @@ func findRange(f tape.SiteFile, start, end int) hcl.Range {
 // field. All users of a node can read its flags and its configuration.
 func (l *loader) refuseSettings(body *hclsyntax.Body) {
 	check := func(name string, x hclsyntax.Expression) {
-		if !secret.IsSecretSetting(name) {
+		if !secret.IsSetting(name) {
 			return
 		}
 		v, diags := x.Value(nil)

@@ -277,7 +277,7 @@ func (d DryRun) stage(folder string) (words []string, names *strings.Replacer, e
 				renamed = append(renamed, other, text)
 			}
 			return other
-		case secret.IsSecretSetting(name):
+		case secret.IsSetting(name):
 			return hideValue(name, text)
 		}
 

@@ -193,7 +193,7 @@ func addLastLine(err error, written string, isHidden func(folder string) bool) e
 	if len(lines) == 0 {
 		return err
 	}
-	last := printable.Visible(strings.TrimSpace(lines[len(lines)-1]))
+	last := printable.Text(strings.TrimSpace(lines[len(lines)-1]))
 	for _, folder := range []string{"/home", "/root", "/run/user"} {
 		if strings.Contains(last, folder+"/") && isHidden(folder) {
 			return fmt.Errorf("%w: %s (ProtectHome= of prelet.service hides %s from it: put the kubelet elsewhere, or "+

@@ -99,7 +99,7 @@ func TestEveryFunctionIsListed(t *testing.T) {
 
 // TestSlugVectors compares the examples of the reference with the vectors for other implementations.
 func TestSlugVectors(t *testing.T) {
-	b, err := os.ReadFile("../../internal/model/value/testdata/slug.json")
+	b, err := os.ReadFile("../../internal/model/functions/testdata/slug.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,8 +60,8 @@ func (d *decision) reserve(n desired.Node) (f *reservation, err error) {
 	return f, nil
 }
 
-// finish is desired.Reserved.Finish. It refuses a reservation that leaves next to nothing to pods or violates the site's
-// bounds.
+// finish is desired.Reserved.Finish. It refuses a reservation that leaves next to nothing to pods or violates the
+// site's bounds.
 func (d *decision) finish(n desired.Node) (*desired.Reserved, hcl.Diagnostics) {
 	f, err := d.reserve(n)
 	if err != nil {

@@ -22,8 +22,8 @@ type Request struct {
 	Answered time.Time       `json:"stageTimestamp"` // if it was
 }
 
-// auditPolicy logs each request in each stage, without bodies except patches of Nodes: a request during which the server was killed is only
-// received, and a request with an unknown bearer token never completes.
+// auditPolicy logs each request in each stage, without bodies except patches of Nodes: a request during which the
+// server was killed is only received, and a request with an unknown bearer token never completes.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:

@@ -1,5 +1,5 @@
 // Package unitflags checks the flags and drop-ins with which a machine starts its kubelet, in the files of its unit
-// that a plan does not read. The dry run of a kubelet's binary needs them at a boot. It reads files, and writes nothing.
+// that a plan does not read. The dry run of a kubelet's binary needs them at a boot. It writes nothing.
 package unitflags
 
 import (

@@ -15,7 +15,7 @@ import (
 // UnitChange is one unit other than the kubelet's, with the managed files that notify it.
 type UnitChange struct {
 	desired.Unit          // Stage is "" where no stage of the site names the unit
-	IsSystem     bool     // one of listSystemPaths: it also applies files of others, so its failure only degrades the boot
+	IsSystem     bool     // of listSystemPaths: it applies others' files too, so its failure only degrades the boot
 	Files        []string // managed files that notify it, sorted
 	Because      []string // the changes that it is acted on for; empty: it is not
 }

@@ -117,7 +117,8 @@ func (p *execPlugin) isExpired() bool {
 }
 
 // startEnvironment is the environment that prelet was started with, and that plugins get. Later variables are for
-// libraries in this process only: internal/machine/probe/hardware sets PCIDB_PATH to a file that other processes cannot open.
+// libraries in this process only: internal/machine/probe/hardware sets PCIDB_PATH to a file that other processes cannot
+// open.
 var startEnvironment = os.Environ()
 
 // run starts the plugin in its own process group, without stdin and stderr. It kills the group at the end, when

@@ -272,7 +272,7 @@ func Suggest(word string, known []string) string {
 	return "There is: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
-// whichCPUs is how CPUs are named.
+// whichCPUs ends messages about amounts of CPUs: it names the field that selects CPUs by number.
 const whichCPUs = "Which CPUs is patch = { reservedSystemCPUs = \"0-3\" } of kubelet_config."
 
 // replacedWords are words of Terraform and of other tools, and words that the language no longer has, with their

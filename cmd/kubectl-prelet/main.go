@@ -177,7 +177,6 @@ func (o *listFlags) list(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// describeNone returns why the list is empty.
 func (o *listFlags) describeNone() string {
 	if o.selector == "" {
 		return "The cluster has no nodes."

@@ -150,7 +150,7 @@ func kindOf(name string) string {
 	return filekind.OfNamed(name, text)
 }
 
-// hidePassword returns the URL of a server for messages.
+// hidePassword returns the URL of a server without its password, for messages.
 func hidePassword(server string) string {
 	u, err := url.Parse(server)
 	if err != nil {

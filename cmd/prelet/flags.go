@@ -120,7 +120,6 @@ func addOutFlag(c *cobra.Command, dir *string) {
 	c.Flags().StringVar(dir, "out", "", "write into the folder `DIR`")
 }
 
-// format is the value of -o.
 type format struct {
 	name  string
 	known []string // the first is the default

@@ -285,7 +285,6 @@ func (a *cli) root(args ...string) *cobra.Command {
 	return c
 }
 
-// commands returns the constructor of each command, by name.
 func (a *cli) commands() map[string]func() *cobra.Command {
 	return map[string]func() *cobra.Command{
 		"init":      a.init,

@@ -95,7 +95,6 @@ const (
 	noHoldFlag        = "no-hold"
 )
 
-// runner is the function of a command.
 type runner func(ctx context.Context, args []string) error
 
 // stopOnSignal runs a command with a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays

@@ -104,7 +104,7 @@ type timedUnits struct {
 	host *Host
 }
 
-// time calls systemd.
+// time runs a call of systemd as a span of the timeline.
 func (u timedUnits) time(name string, call func() (string, error)) (string, error) {
 	began := u.host.Clock.Now()
 	result, err := call()

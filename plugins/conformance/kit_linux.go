@@ -56,7 +56,6 @@ type kit struct {
 	zeros     int    // number of machines copied by checkZeros
 }
 
-// patient returns a limit of time of this run.
 func (k *kit) patient(limit time.Duration) time.Duration {
 	return time.Duration(k.options.Patience) * limit
 }

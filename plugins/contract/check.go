@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// checker collects problems.
 type checker struct {
 	problems Problems
 	scalars  int // in the value that is checked

@@ -56,7 +56,6 @@ func detectorType(d *contract.Description) cty.Type {
 	})
 }
 
-// detection is the result of one detector.
 type detection struct {
 	stages.Detector
 	wait     time.Duration // for its fabric

@@ -138,7 +138,6 @@ func find[T any](list *[]T, device T, addressOf func(T) *string, mayInsert bool)
 	return &(*list)[at]
 }
 
-// overriding overrides the facts of one device.
 type overriding struct {
 	facts   *tape.Facts
 	prefix  string            // of the names of its facts

@@ -84,7 +84,6 @@ func (Stage) Decide(
 	return desired.Contribution{Labels: d.labels}, d.output(), d.Diags
 }
 
-// decision collects the labels of one stage.
 type decision struct {
 	in        stages.Inputs
 	attr      schema.Value[cty.Value]
@@ -107,7 +106,6 @@ func (d *decision) output() stages.Output {
 	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": labels})}
 }
 
-// addItems adds the labels that the site writes.
 func (d *decision) addItems() {
 	d.isUnknown = !d.attr.Cty.IsWhollyKnown()
 	for key, item := range d.attr.Items() {

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// machine is the input of the formulas.
 type machine struct {
 	cpus int64 // online threads
 	// memory is in bytes, rounded down to 64 MiB, and results are rounded down to 1m and 1 MiB: a kernel that keeps a

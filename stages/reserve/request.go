@@ -115,7 +115,6 @@ func readAmounts(v schema.Value[map[string]*string]) map[string]bound {
 	return out
 }
 
-// readPolicy reads the block of the policy.
 func (r *request) readPolicy(b schema.Body) hcl.Diagnostics {
 	switch r.policy {
 	case static:

@@ -71,7 +71,6 @@ func computeAdditions(cfg schema.Body, n desired.Node, in stages.Inputs) additio
 	return a.additions
 }
 
-// adder collects the additions.
 type adder struct {
 	in stages.Inputs
 	additions

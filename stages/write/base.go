@@ -45,7 +45,6 @@ func (Stage) Base(
 	return base, r.Diags
 }
 
-// baseReader reads the texts of the base.
 type baseReader struct {
 	in       stages.Inputs
 	original func(path string) (tape.TargetAns, error) // a file of the node as it was before prelet

@@ -255,7 +255,7 @@ func isSystemUnit(name string) bool {
 	return isNamed(systemPlaces, template)
 }
 
-// isNamed reports whether a table has a unit.
+// isNamed reports whether a place in a table of the page matches the name of a unit.
 func isNamed(table, unit string) bool {
 	return slices.ContainsFunc(tables()[table], func(r refusal) bool {
 		return slices.ContainsFunc(r.places, func(place string) bool {
@@ -289,7 +289,6 @@ func isOwnUnit(name string) bool {
 	return isNamed(ownPlaces, name) || isNamed(ownPlaces, unit)
 }
 
-// checkFileMode checks the permissions of a file.
 func checkFileMode(s string) error {
 	n, err := parseMode(s)
 	if err == nil && n > 0o777 {

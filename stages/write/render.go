@@ -20,7 +20,6 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// renderer is one rendering in progress.
 type renderer struct {
 	cfg   schema.Body
 	in    stages.Inputs

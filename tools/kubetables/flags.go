@@ -44,7 +44,6 @@ func (f *oneFlag) state() string {
 	return s
 }
 
-// flagSet has the flags of a release by name.
 type flagSet map[string]*oneFlag
 
 const (

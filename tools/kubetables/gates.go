@@ -89,7 +89,6 @@ func (s *source) readers() error {
 	return nil
 }
 
-// readGates reads all maps of a package.
 func (p *pkg) readGates() error {
 	var errs error
 	for literal := range inspector.All[*ast.CompositeLit](p.nodes) {

@@ -109,7 +109,6 @@ func runDiff(rulesFile, before, after string) error {
 	return d.diff()
 }
 
-// read reads all states of a release.
 func (s *source) read() error {
 	for _, part := range []func() error{s.load, s.fields, s.flags, s.gates, s.readers, s.declared} {
 		if err := part(); err != nil {

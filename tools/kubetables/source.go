@@ -154,7 +154,6 @@ func (s *source) load() error {
 	return err
 }
 
-// inspect returns a package by its import path.
 func (s *source) inspect(path string) *pkg {
 	p := s.packages[path]
 

@@ -127,7 +127,6 @@ func (i Items) addConfig(doc map[string]any) {
 	}
 }
 
-// addField adds a field, or the fields in it.
 func (i Items) addField(name string, value any) {
 	object, _ := value.(map[string]any)
 	for key, inner := range object {

@@ -126,7 +126,6 @@ func (r *FleetEffect) Add(e Effect) {
 	}
 }
 
-// add adds the features of a node.
 func (d *Declares) add(list []rules.Declaration) {
 	d.Nodes++
 	for _, f := range list {

@@ -42,7 +42,6 @@ type Statement struct {
 	Warmed        []string         `json:"warmed"` // paths of caches
 }
 
-// sealedFile is a file of the site.
 type sealedFile struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`

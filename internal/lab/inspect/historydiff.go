@@ -60,7 +60,6 @@ func HistoryDiff(
 	return compare.Generations(before, after), nil
 }
 
-// findGeneration returns the place of a generation.
 func findGeneration(all []generation.Info, number int) (int, error) {
 	i := slices.IndexFunc(all, func(g generation.Info) bool { return g.Gen == number })
 	if i < 0 {
@@ -97,7 +96,6 @@ type historyReader struct {
 	paths  []string // that one of them manages
 }
 
-// addPaths adds the paths that a generation manages.
 func (r *historyReader) addPaths(g generation.Info) {
 	for _, e := range g.Entries {
 		if isManaged(g, e) && !slices.Contains(r.paths, e.Path) {

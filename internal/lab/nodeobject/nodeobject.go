@@ -164,7 +164,6 @@ func (m *maker) taints() (out []map[string]string) {
 	return out
 }
 
-// features returns the features that the node declares.
 func (m *maker) features() (names []string) {
 	if m.plan.Declares == nil {
 		m.assume("no features are declared, as the kubelet is not known")

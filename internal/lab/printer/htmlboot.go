@@ -202,7 +202,6 @@ func changedFirst(changes []evaluate.FileChange) []evaluate.FileChange {
 	)
 }
 
-// fileDiff returns the changed lines of a file.
 func (s Style) fileDiff(c evaluate.FileChange) string {
 	return compare.Unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template()))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/machine/report"
 )
 
-// htmlTimes is the timeline of a run.
 type htmlTimes struct {
 	First time.Time
 	Whole time.Duration

@@ -51,7 +51,6 @@ type upgradeView struct {
 	IsEqual  bool // nothing changes on the nodes
 }
 
-// upgradeGroup is the effects of one kind.
 type upgradeGroup struct {
 	Heading string
 	Rows    []upgradeRow

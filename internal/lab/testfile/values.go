@@ -62,7 +62,6 @@ func makeTexts(texts []string) cty.Value {
 	return value.StringList(slices.Compact(texts))
 }
 
-// makeFilesValue returns node.files.
 func makeFilesValue(p *evaluate.Plan) cty.Value {
 	if !p.Complete {
 		return cty.DynamicVal

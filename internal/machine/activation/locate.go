@@ -55,7 +55,6 @@ type wayBack struct {
 	stayErr    error     // the same as an error, of a rollback by hand
 }
 
-// rollback is a rollback from the generation in place.
 type rollback struct {
 	from, to    int // generations; to is 0 for the state before prelet
 	reason      string

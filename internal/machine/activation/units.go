@@ -75,7 +75,6 @@ func (m *StateMachine) specsOfChange(h *location) []Spec {
 	return specs
 }
 
-// changedPaths returns the files that a generation changed.
 func (m *StateMachine) changedPaths(gen int) (out []string) {
 	info, _ := m.Store.Info(gen)
 	for _, e := range info.Entries {

@@ -465,7 +465,6 @@ func (r *Run) endBroken(ctx context.Context, err error) {
 	r.end(ctx, e)
 }
 
-// reportEnding reports how an entry ended.
 func (r *Run) reportEnding(e ending) {
 	if !e.isQuiet {
 		ReportOutcome(r.Report, e.Outcome, e.Summary)

@@ -16,7 +16,6 @@ import (
 // read them again. Each is valid for one file (docs/develop/decisions/0011).
 const CacheFile = "detectors.json"
 
-// digest is the sha256 of a program.
 type digest struct {
 	nodefile.Identity
 	Device uint64 `json:"device"`

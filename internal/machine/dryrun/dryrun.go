@@ -258,7 +258,6 @@ func addConfig(k judge.FinishedKubelet) []kubelet.Word {
 // cgroupFlag is the flag that lets a kubelet start on a machine with control groups of version 1.
 const cgroupFlag = "fail-cgroupv1"
 
-// knowsFlag reports whether the binary has a flag.
 func (a *Asker) knowsFlag(ctx context.Context, name string) bool {
 	accepts, err := a.Binary().Accepts(ctx, true)
 

@@ -51,7 +51,6 @@ func selectNumbers(numbers []int, isWanted func(int) bool) []int {
 	})
 }
 
-// listKept returns the generations that Collect keeps.
 func (s *Store) listKept(newest []int) ([]int, error) {
 	j, err := s.Journal()
 	if err != nil {

@@ -72,7 +72,7 @@ func (s *Store) stuck(path string, cause error) error {
 	return NewFault(fault.NeedsPerson, "read", path, cause, next)
 }
 
-// isStuck reports whether an error is one of stuck.
+// isStuck reports whether an error was made by stuck.
 func isStuck(err error) bool { return fault.CodeOf(err) == fault.NeedsPerson }
 
 // isDamaged reports whether a file exists and no version wrote it like that.

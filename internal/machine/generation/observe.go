@@ -108,7 +108,7 @@ func (s *Store) openParent(p string) (*folder, string, error) {
 	return f, path.Base(p), err
 }
 
-// exists reports whether a folder has a name.
+// exists reports whether an open folder has an entry of that name, which may be a dangling link.
 func exists(dir *folder, base string) (bool, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -195,7 +195,6 @@ func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// isAbove reports whether dir is a folder above p.
 func isAbove(dir, p string) bool {
 	return dir == "/" && p != "/" || strings.HasPrefix(p, dir+"/")
 }

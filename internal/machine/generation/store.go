@@ -357,7 +357,6 @@ func (s *Store) makeReal(p string, mode uint32) (*folder, error) {
 	return openReal(p)
 }
 
-// openGens opens the folder of generations if it exists.
 func (s *Store) openGens() error {
 	if s.gens != nil || s.dir == nil || s.hidden != nil {
 		return nil

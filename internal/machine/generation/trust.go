@@ -364,7 +364,6 @@ func (s *Store) proposeBefore(before *manifest) (Proposal, error) {
 	return p, err
 }
 
-// touches reports whether a generation has changed a target.
 func (m *manifest) touches(path string) bool {
 	return slices.ContainsFunc(m.Entries, func(e Entry) bool { return e.Path == path && e.HasChange() })
 }

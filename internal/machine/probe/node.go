@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	// nodeTimeout limits one read of a Node.
 	nodeTimeout = 20 * time.Second
 	// nodeWait limits all reads while another machine has the name. A machine that was installed again has an old
 	// Node, which stays Ready for 40 to 50 s after its kubelet has stopped.

@@ -184,7 +184,6 @@ func cidrContainsFunc() function.Function {
 	)
 }
 
-// parsePart parses an address, or a network.
 func parsePart(s string) (netip.Prefix, error) {
 	ip, err := netip.ParseAddr(s)
 	if err == nil && ip.Zone() == "" {

@@ -42,7 +42,6 @@ func anything(name string) function.Parameter {
 	return parameter(name, cty.DynamicPseudoType)
 }
 
-// refuseArg returns the error of a function's argument.
 func refuseArg(i int, format string, args ...any) (cty.Value, error) {
 	return cty.NilVal, function.NewArgErrorf(i, format, args...)
 }

@@ -29,14 +29,12 @@ func text(name string) function.Parameter {
 	return parameter(name, cty.String)
 }
 
-// textFunc makes a text from a text.
 func textFunc(doc string, f func(string) string) function.Function {
 	return newFunction(doc, cty.String, func(args []cty.Value) (cty.Value, error) {
 		return cty.StringVal(f(args[0].AsString())), nil
 	}, text("string"))
 }
 
-// testFunc tests whether a text has a part.
 func testFunc(doc string, test func(s, part string) bool, part string) function.Function {
 	return newFunction(doc, cty.Bool, func(args []cty.Value) (cty.Value, error) {
 		s, part := args[0].AsString(), args[1].AsString()

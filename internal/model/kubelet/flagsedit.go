@@ -15,7 +15,6 @@ type replacement struct {
 	words       []string
 }
 
-// apply returns the flags after one replacement.
 func (f *Flags) apply(r replacement) *Flags {
 	before, after := f.Argv()[:r.first], f.Argv()[r.last+1:]
 	argv := slices.Concat(before, r.words, after)

@@ -51,7 +51,6 @@ func (e *Eval) Recorded() *Eval {
 	return c
 }
 
-// add records an evaluation.
 func (t *trace) add(x hclsyntax.Expression, s step) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,6 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// observation is the input of observe.
 type observation struct {
 	tape      *tape.Tape
 	node      desired.Node // finished

@@ -24,7 +24,6 @@ func withOutput(e *eval.Eval, i *lang.Instance, output cty.Value) *eval.Eval {
 	return e.With(map[string]cty.Value{i.Addr(): output})
 }
 
-// decodeStage decodes the block of a stage.
 func decodeStage(i *lang.Instance, scope eval.Scope) (schema.Body, hcl.Diagnostics) {
 	return i.Spec.DecodeAt(i.Body, nil, scope, i.Range)
 }

@@ -88,7 +88,6 @@ func prepare(
 	return out, found
 }
 
-// decodeAccess decodes the cluster block.
 func decodeAccess(s *lang.Site, e *eval.Eval) (tape.Access, Findings) {
 	b, diags := schema.ClusterBlock.Decode(s.Cluster, nil, e.Scope("cluster"))
 	a := tape.Access{

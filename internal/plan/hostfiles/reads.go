@@ -98,7 +98,6 @@ func runtimePlaces() []string {
 	return places
 }
 
-// runtimeUnits are the units of container runtimes.
 func runtimeUnits() []string {
 	return []string{
 		"containerd.service", "crio.service", "cri-o.service", "docker.service", "docker.socket", "cri-docker.service",

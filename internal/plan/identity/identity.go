@@ -28,7 +28,7 @@ type Previous struct {
 	kind, next string // of a damaged one: client or serving, and what follows
 }
 
-// decision is whose identity is on the disk.
+// decision is the input of Check, and its findings so far.
 type decision struct {
 	*origin.Collector
 

@@ -163,7 +163,6 @@ func (j checker) checkDropIns() {
 	}
 }
 
-// check applies the rules.
 func (j checker) check(ctx context.Context) {
 	kinds := map[violationKind]int{}
 	var rest []rules.Violation // the first one of each kind that is not printed

@@ -55,7 +55,6 @@ func (j checker) diagnose(f rules.Violation) {
 	j.Report(makeDiagnostic(f, severity, code, set))
 }
 
-// makeDiagnostic returns a violation as a diagnostic.
 func makeDiagnostic(f rules.Violation, severity rules.Severity, code fault.Code, set setter) *hcl.Diagnostic {
 	report := origin.Note
 	switch severity {

@@ -39,7 +39,6 @@ func (d *definition) String() string {
 	return s
 }
 
-// collect collects the blocks of one file.
 func (l *loader) collect(body *hclsyntax.Body) {
 	l.refuseArguments(
 		body,

@@ -80,7 +80,6 @@ func (c clockWatch) wait(ctx context.Context) error {
 	}
 }
 
-// readOffset returns the difference of the two clocks.
 func (c clockWatch) readOffset() time.Duration {
 	return c.wall().Sub(time.Unix(0, 0)) - c.monotonic()
 }

@@ -211,7 +211,6 @@ func (u *UnitFile) add(file, text string) {
 	}
 }
 
-// commandSettings are the settings with command lines.
 var commandSettings = []string{
 	"ExecCondition", "ExecStartPre", "ExecStart", "ExecStartPost", "ExecReload", "ExecStop", "ExecStopPost",
 }

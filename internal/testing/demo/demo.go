@@ -110,7 +110,6 @@ func New(opts ServerConfig) *Server {
 	return s
 }
 
-// countConnection counts new connections.
 func (s *Server) countConnection(_ net.Conn, state http.ConnState) {
 	if state != http.StateNew {
 		return

@@ -26,7 +26,6 @@ const frameFolder = "/run/systemd/netif/lldp"
 // maxFrame is the largest Ethernet frame, in bytes.
 const maxFrame = 9216
 
-// readFrames reads networkd's files.
 func readFrames(root sdk.Root) (out heard, source string, err error) {
 	if !root.Exists(frameFolder) {
 		return out, "", fmt.Errorf("%s: %w", frameFolder, fs.ErrNotExist)
@@ -54,7 +53,6 @@ func readFrames(root sdk.Root) (out heard, source string, err error) {
 	return out, frameFolder, nil
 }
 
-// interfaceNames returns the names of interfaces by their numbers.
 func interfaceNames(root sdk.Root) map[string]string {
 	out := map[string]string{}
 	for _, name := range root.Names("/sys/class/net") {

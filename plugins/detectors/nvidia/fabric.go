@@ -55,7 +55,7 @@ type fabric struct {
 	clique  int    // only with a cluster
 }
 
-// fabrics is the fabric of all GPUs.
+// fabrics is the joined fabric of all GPUs.
 type fabrics struct {
 	fabric
 

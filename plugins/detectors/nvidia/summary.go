@@ -68,7 +68,6 @@ func (s *summary) addVirtual(r sdk.Root, x *sdk.Device) {
 	s.vgpus[name]++
 }
 
-// report adds facts.
 func (s *summary) report(m *sdk.Machine) {
 	m.AddFacts(
 		products.Is(s.names, "/proc/driver/nvidia/gpus"),

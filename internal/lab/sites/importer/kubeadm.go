@@ -64,7 +64,6 @@ type discovery struct {
 	TLSBootstrapToken string `json:"tlsBootstrapToken"`
 }
 
-// extraArg is a flag of the kubelet.
 type extraArg struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

@@ -138,7 +138,6 @@ func tryEach(creds []credential, read readFunc) attemptFunc {
 	}
 }
 
-// credential is one identity of this node.
 type credential struct {
 	name   string // for messages
 	config *rest.Config

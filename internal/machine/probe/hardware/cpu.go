@@ -149,7 +149,6 @@ func (d *detection) readCores(online []int) []tape.CPUCore {
 	return cores
 }
 
-// contains reports whether a sorted list has a number.
 func contains(sorted []int, n int) bool {
 	_, found := slices.BinarySearch(sorted, n)
 	return found

@@ -46,7 +46,6 @@ func (d *detection) readInterfaces() error {
 	return nil
 }
 
-// kernelInterfaces returns the interfaces of this machine.
 func kernelInterfaces() (map[string]tape.Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {

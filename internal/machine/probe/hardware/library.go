@@ -170,7 +170,6 @@ const (
 	maxCopyFiles = 100_000
 )
 
-// makeScratchFolder makes a folder in scratchParent.
 func makeScratchFolder() (string, error) {
 	folder, err := os.MkdirTemp(scratchParent(), "prelet-hardware-")
 	return folder, copyError(err)
@@ -301,7 +300,6 @@ func (d *detection) copyFile(name, to string) {
 	))
 }
 
-// expandPattern returns the paths that match a pattern.
 func (d *detection) expandPattern(pattern string) []string {
 	folder, rest, hasStar := strings.Cut(pattern, "*")
 	if !hasStar {

@@ -102,7 +102,6 @@ func (d *detection) addSource(r tape.Route, isIPv4 bool) tape.Route {
 	return r
 }
 
-// hop is a route with its cost.
 type hop struct {
 	tape.Route
 	index  uint32 // of its interface

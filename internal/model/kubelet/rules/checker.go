@@ -20,7 +20,6 @@ import (
 // minMinor is the oldest minor version that a kubelet of unknown version is assumed to have.
 const minMinor = 24
 
-// checker applies rules to one subject.
 type checker struct {
 	Subject
 	config     map[string]any    // with flags, without fields that this version ignores; nil: unknown
@@ -167,7 +166,6 @@ func (c *checker) apply(r Rule) {
 	}
 }
 
-// isViolated reports whether all conditions hold.
 func (c placeCheck) isViolated(v value) bool {
 	for _, isTrue := range c.conditions {
 		if !isTrue(v) {

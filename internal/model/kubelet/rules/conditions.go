@@ -98,7 +98,6 @@ func (v value) isNoneOf(words string) bool {
 
 func (v value) isNoCipher(suites string) bool { return v.isOther(v.text(), strings.Fields(suites)) }
 
-// matches reports whether a text matches a regular expression.
 func (v value) matches(expression string) bool {
 	return regexp.MustCompile(expression).MatchString(v.text())
 }

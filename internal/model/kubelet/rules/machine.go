@@ -303,7 +303,6 @@ func isOtherMachines(v value) bool {
 	return v.because("", "%s", netip.AddrPortFrom(address, uint16(listeners[0].Port)))
 }
 
-// exists reports whether a path exists on the machine.
 func (c *checker) exists(file string) (exists, isKnown bool) {
 	if c.Machine.Exists == nil {
 		return false, false

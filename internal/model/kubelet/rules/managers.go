@@ -14,7 +14,6 @@ type policyOption struct {
 	since, beta, stable int
 }
 
-// policyOptions are the options of the managers.
 var policyOptions = map[string][]policyOption{
 	"CPU Manager": {
 		{"full-pcpus-only", 22, 23, 33},

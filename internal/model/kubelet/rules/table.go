@@ -84,7 +84,6 @@ func parseRule(paragraph string) Rule {
 	return r
 }
 
-// add adds a line of the table.
 func (r *Rule) add(key, text string) {
 	last := len(r.checks) - 1
 	switch key {

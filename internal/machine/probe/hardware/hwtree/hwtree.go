@@ -111,20 +111,17 @@ func Read(file string) (Spec, error) {
 //go:embed layout.txtar
 var layout string
 
-// layoutInput is the input of the template.
 type layoutInput struct {
 	Spec
 	Processors []processor
 	Online     []int
 }
 
-// processor is a thread of a core.
 type processor struct {
 	Number, Core, Socket int
 	Siblings             []int // the online threads of its core; nil if it is offline
 }
 
-// newLayoutInput numbers the processors.
 func newLayoutInput(s Spec) layoutInput {
 	m := layoutInput{Spec: s}
 	if s.NodesKiB == nil {

@@ -172,7 +172,8 @@ func resume(m *activation.StateMachine, store *generation.Store) error {
 type idle struct{ gate string }
 
 func (i idle) Look(_ context.Context, unit string) (activation.Unit, error) {
-	u := activation.Unit{Name: unit, Load: "loaded", Active: "inactive", Sub: "dead"}
+	u := activation.Unit{Name: unit}
+	u.Load, u.Active, u.Sub = "loaded", "inactive", "dead"
 	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
 		Path     string
 		Optional bool

@@ -97,7 +97,7 @@ type NodeState struct {
 	Reconcile bool `json:"reconcile_labels,omitempty"`
 }
 
-// NodePatch is what the node patches of its Node after a good verdict, besides labels. It is never part of a verdict.
+// NodePatch has the patches of the Node after a good verdict, besides those of labels. It is never part of a verdict.
 type NodePatch struct {
 	// Annotations is nil if the node does not annotate its Node.
 	Annotations *annotation.Settings `json:"annotations,omitempty"`

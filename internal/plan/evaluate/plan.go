@@ -45,7 +45,7 @@ type Installed struct {
 	Declares *[]rules.Declaration // in the Node's status.declaredFeatures; nil: not known
 }
 
-// Trace is what a run has read and evaluated, for recordings, explain and tests.
+// Trace has the answers and the evaluation of a run, for recordings, explain and tests.
 type Trace struct {
 	Tape   *tape.Tape
 	Facts  *tape.Facts

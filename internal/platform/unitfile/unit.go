@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Unit is a unit: how systemd has loaded it, what it runs, which units it depends on, and how it is at one moment.
+// Unit is a unit: how systemd has loaded it, its commands, which units it depends on, and how it is at one moment.
 // Package systemd fills it from D-Bus, or from the files of a unit: then it has no Relations and no State. The comments
 // name the D-Bus properties.
 type Unit struct {

@@ -234,7 +234,8 @@ func (r *Request) TakeKubelet(found kubeletbin.Examined) {
 
 // CheckObjects refuses the value of a flag unless it is "" or a folder.
 func CheckObjects(flag, path string) error {
-	return machine.CheckFolder(flag, path, "name the folder that has ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap")
+	return machine.CheckFolder(flag, path,
+		"name the folder that has ca.crt, and NAMESPACE/NAME.yaml for each ConfigMap")
 }
 
 // CheckHardware refuses the value of a flag unless it is "", a folder with a recorded machine, or a file that may have

@@ -222,7 +222,8 @@ func DiskStates(p *evaluate.Plan) (before, after NodeState) {
 		x := &FileView{Meta: DescribeMeta(c.Old.Mode, c.Old.Owner), Content: c.Old.Text}
 		y := newFile(p, c.File, DescribeMeta(c.Mode(), c.Owner()))
 		y.Hidden = WhyHidden(c)
-		if y.Of != "" && (c.File.Kind == desired.Missing || y.Hidden != "" || !addItems(p, c, before.Items, after.Items)) {
+		isWhole := c.File.Kind == desired.Missing || y.Hidden != ""
+		if y.Of != "" && (isWhole || !addItems(p, c, before.Items, after.Items)) {
 			y.Of = ""
 		}
 		x.Of = y.Of

@@ -101,7 +101,8 @@ func Status(ctx context.Context, e *machine.Env, root string, wait bool, early f
 	for idle := 0; ; {
 		out := readNodeStatus(ctx, h, early)
 		if h.IsBelow() && out.State == "" && out.Problem == "" {
-			out.Problem = filepath.Join(h.Root, machine.RunDir) + " has no report: it is in memory, so a disk does not " +
+			out.Problem = filepath.Join(h.Root, machine.RunDir) +
+				" has no report: it is in memory, so a disk does not " +
 				"have it; prelet history lists the generations"
 		}
 		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && !out.Unjudged && out.Interrupted == ""

@@ -148,7 +148,9 @@ func encodeTOMLSecrets(plain cty.Value) (cty.Value, error) {
 		return cty.NilVal, err
 	}
 
-	return cty.StringVal(secret.QuotePlaceholders(strings.ReplaceAll(doc.AsString(), quoted, secret.PlaceholderStart))), nil
+	text := strings.ReplaceAll(doc.AsString(), quoted, secret.PlaceholderStart)
+
+	return cty.StringVal(secret.QuotePlaceholders(text)), nil
 }
 
 func base64DecodeFunc() function.Function {

@@ -107,7 +107,8 @@ func criteria(element cty.Type, want cty.Value) (map[string]cty.Value, error) {
 			if near := nearest.Word(name, sortedKeys(element.AttributeTypes())); near != "" {
 				hint = fmt.Sprintf(" (did you mean %q?)", near)
 			}
-			return nil, function.NewArgErrorf(1, "the elements have no attribute %s%s", printable.QuoteShort(name), hint)
+			const message = "the elements have no attribute %s%s"
+			return nil, function.NewArgErrorf(1, message, printable.QuoteShort(name), hint)
 		}
 		v, err := convert.Convert(out[name], element.AttributeType(name))
 		if err != nil {

@@ -93,7 +93,9 @@ func checkOrder(call *hclsyntax.FunctionCallExpr) *hcl.Diagnostic {
 		return nil
 	}
 
-	return origin.Warning(fault.WrongType, call.Args[0].Range(), fmt.Sprintf("%s searches the text %q", call.Name, text),
+	summary := fmt.Sprintf("%s searches the text %q", call.Name, text)
+
+	return origin.Warning(fault.WrongType, call.Args[0].Range(), summary,
 		"The text comes first, and then what is searched in it. Write %s(TEXT, %q).", call.Name, text)
 }
 

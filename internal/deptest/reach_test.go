@@ -13,8 +13,8 @@ import (
 // reachFile says how much of this module a boot imports.
 const reachFile = "testdata/boot.txt"
 
-// TestReachOfBoot holds that what `prelet run` and `prelet verify` import of this repository does not grow unseen: the commit that lets it
-// grow changes a line of reachFile. Tokens are without comments, in thousands, rounded up.
+// TestReachOfBoot compares the packages of this repository that `prelet run` and `prelet verify` import with reachFile:
+// the commit that lets them grow changes a line of it. Tokens are without comments, in thousands, rounded up.
 func TestReachOfBoot(t *testing.T) {
 	g, err := Load(t.Context(), root(t), "./internal/machine/run")
 	if err != nil {

@@ -42,17 +42,29 @@ var pure = []string{
 	"internal/fault/...",
 }
 
+// steps lists the evaluation of a site and the packages that its steps ask.
+var steps = []string{
+	module + "internal/plan/evaluate/...",
+	module + "internal/plan/blame/...",
+	module + "internal/plan/detectors/...",
+	module + "internal/plan/effective/...",
+	module + "internal/plan/hostfiles/...",
+	module + "internal/plan/identity/...",
+	module + "internal/plan/judge/...",
+	module + "internal/plan/limit/...",
+	module + "internal/plan/preflight/...",
+	module + "internal/plan/removal/...",
+	module + "internal/plan/states/...",
+}
+
 // importers lists the packages that read the cluster, the container runtime, the hardware and systemd, and the packages
 // that may import them.
 var importers = []string{"internal/machine/probe/...", "internal/platform/systemd/..."}
 
-// connectors lists the packages that connect to systemd: those that change a node, and those that look at one.
+// connectors lists the packages that connect to systemd: those that open a node, and those that look at one.
 var connectors = []string{
 	"internal/machine",
-	"internal/machine/bootfailure",
-	"internal/machine/run/...",
 	"internal/machine/unitflags",
-	"internal/machine/waits",
 	"internal/lab/doctor",
 	"internal/lab/images",
 	"internal/lab/inspect",
@@ -113,7 +125,7 @@ func rules() []Rule {
 		},
 		{
 			Packages:  []string{"internal/machine/probe/..."},
-			Forbidden: []string{module + "internal/plan/evaluate/..."},
+			Forbidden: steps,
 			Reason: "an answer must not depend on the plan that is made of it: what both know about the kubelet " +
 				"belongs in internal/model/kubelet",
 		},
@@ -147,15 +159,14 @@ func rules() []Rule {
 		},
 		{
 			Packages: []string{"internal/machine/generation/..."},
-			Forbidden: []string{
+			Forbidden: append([]string{
 				module + "internal/model/kubelet/...",
 				module + "internal/machine/activation/...",
 				module + "internal/platform/systemd/...",
-				module + "internal/plan/evaluate/...",
 				module + "internal/model/desired/...",
 				module + "stages/...",
 				"k8s.io/...",
-			},
+			}, steps...),
 			Reason: "the promise to change all files or none across a power cut can be tested because this " +
 				"package handles only files; code about the kubelet belongs in internal/machine/activation",
 		},
@@ -259,8 +270,8 @@ func rules() []Rule {
 			Packages: []string{"cmd/kubectl-prelet"},
 			Forbidden: []string{
 				module + "internal/platform/...",
-				module + "internal/machine/probe/...",
 				module + "internal/machine/...",
+				module + "internal/lab/...",
 			},
 			Reason: "the plugin of kubectl runs on macOS and Windows too, and only reads Nodes",
 		},
@@ -306,14 +317,13 @@ func rules() []Rule {
 			},
 			Direct: true,
 			Reason: "a command has only flags, one call, printing and an exit code; everything else belongs in " +
-				"internal/machine or in a package below it",
+				"internal/lab, or in internal/machine if a boot needs it",
 		},
 		{
 			Packages: []string{
 				"internal/machine/...", "internal/plan/...", "internal/platform/...", "internal/model/...",
 				"stages/...", "schema/...",
 			},
-			Except:    []string{"internal/machine/detector/hostile/..."},
 			Forbidden: []string{module + "internal/lab/..."},
 			Reason: "a boot contains nothing that only a person asks for: such code is more to read, to load and to " +
 				"go wrong before a kubelet starts",

@@ -56,7 +56,7 @@ func TestRulesBite(t *testing.T) {
 			"internal/model/desired/taint must not reach net/http",
 		},
 		{"an evaluator dials", toy("~internal/plan/eval: net"), "internal/plan/eval must not reach net"},
-		{"live reaches net, which is what it is for", toy("~internal/machine/probe: net os/exec"), ""},
+		{"probe reaches net, which is what it is for", toy("~internal/machine/probe: net os/exec"), ""},
 		{
 			"a recording's format by a library",
 			toy("~internal/model/tape: github.com/x/y"),
@@ -93,9 +93,9 @@ func TestRulesBite(t *testing.T) {
 			toy("~internal/machine/activation: ~internal/machine/probe", "~internal/machine/probe: ~internal/machine/probe/hardware", "~internal/machine/probe/hardware:"),
 			"",
 		},
-		{"app connects a command to systemd", toy("~internal/machine: ~internal/platform/systemd", "~internal/platform/systemd:"), ""},
+		{"machine connects a command to systemd", toy("~internal/machine: ~internal/platform/systemd", "~internal/platform/systemd:"), ""},
 		{
-			"app imports hardware",
+			"machine imports hardware",
 			toy("~internal/machine: ~internal/machine/probe/hardware", "~internal/machine/probe/hardware:"),
 			"internal/machine must not import",
 		},

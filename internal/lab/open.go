@@ -36,7 +36,7 @@ type Node struct {
 	rehearsed *probe.Live       // answers for recorded hardware without a recording; else nil
 }
 
-// Open opens the node of a request: request → site → variables → the source of answers. store may be nil; it stays the
+// Open opens the node of a request: request, site, variables, the source of answers. store may be nil; it stays the
 // caller's, as the node is: see Close.
 func Open(e *machine.Env, r Request, store *generation.Store) (*Node, error) {
 	g, err := Read(e, r)

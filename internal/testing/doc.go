@@ -4,4 +4,6 @@
 // many cases, by a seed that it prints; canary has the secrets for which tests search every output.
 //
 // The wing may import everything, and nothing but tests, the demo and the benchmarks imports it.
+//
+// Start with demo/demo.go.
 package testing

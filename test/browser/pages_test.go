@@ -19,8 +19,8 @@ import (
 	"github.com/prelet/prelet/internal/lab/fleet"
 	"github.com/prelet/prelet/internal/lab/printer"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 

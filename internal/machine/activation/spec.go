@@ -85,7 +85,7 @@ type KubeletState struct {
 	Configz *kubelet.Configz `json:"configz,omitempty"`
 }
 
-// NodeState is the expected Node object: a difference is drift (see labels.go).
+// NodeState is the expected Node object: a difference is drift (see labels.go). A zero value is not checked.
 type NodeState struct {
 	Joins  bool              `json:"joins,omitempty"`  // the node joins with this generation
 	Labels map[string]string `json:"labels,omitempty"` // as planned
@@ -97,7 +97,7 @@ type NodeState struct {
 	Reconcile bool `json:"reconcile_labels,omitempty"`
 }
 
-// NodePatch has the patches of the Node after a good verdict, besides those of labels. It is never part of a verdict.
+// NodePatch has the patches of the Node, besides those of labels, that follow a result. It is never part of a verdict.
 type NodePatch struct {
 	// Annotations is nil if the node does not annotate its Node.
 	Annotations *annotation.Settings `json:"annotations,omitempty"`

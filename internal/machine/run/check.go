@@ -167,8 +167,8 @@ func (c *driftCheck) sendEvent(ctx context.Context) error {
 	return err
 }
 
-// patch makes the declared conditions with drift False while a run would change something, and True again afterwards. A
-// condition that is not True for another reason stays so.
+// patch makes the declared conditions with drift False while a run would change something, and the planned
+// one again afterwards. A condition that is not True for another reason stays so.
 func (c *driftCheck) patch(ctx context.Context) error {
 	h, found := c.host, c.found
 	if h.WhyNotJoined() != "" || found.Code != "" || c.plan.Node.Activation == nil {

@@ -122,10 +122,15 @@ func TestPublicationsOfChecks(t *testing.T) {
 	}
 }
 
-// TestPublicationsOfOthers checks what follows a result that is not that of a run with its generations and its report.
-func TestPublicationsOfOthers(t *testing.T) {
+// TestPublicationsOfKinds checks the order of what follows each kind of result.
+func TestPublicationsOfKinds(t *testing.T) {
 	kinds := listKinds()
 	for kind, want := range map[string][]string{
+		"run": {
+			"machine", "programs", "recording", "results of conditions", "owed verdict", "console", "journal", "status",
+			"change", "metrics", "login", "description", "last good", "generations", "run", "lock", "event",
+			"conditions", "annotations", "next try",
+		},
 		"unopened": {"console", "journal", "status", "change", "metrics", "login", "description"},
 		"root":     {"machine", "programs", "generations"},
 		"look":     {"owed verdict", "status", "change", "metrics", "login", "description", "last good", "lock", "event", "conditions", "next try"},

@@ -23,7 +23,7 @@ const (
 	aToken     = "a bootstrap token"
 	PrivateKey = "a private key"
 	FlagValue  = "the value of a secret flag"
-	// FieldValue is a header in a configuration of the kubelet.
+	// FieldValue names the value of a header in a configuration of the kubelet.
 	FieldValue = "a value of staticPodURLHeader"
 )
 

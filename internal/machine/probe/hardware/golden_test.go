@@ -185,7 +185,7 @@ func checkMachine(t *testing.T, name string, tree Tree, facts tape.Facts) {
 	}
 	diff := cmp.Diff(string(old), string(text))
 	if !slices.Contains(whole, name) {
-		var got, want map[string]any
+		got, want := map[string]any{}, map[string]any{}
 		_ = json.Unmarshal(old, &want)
 		must(t, json.Unmarshal(text, &got))
 		for _, all := range []map[string]any{got, want} {

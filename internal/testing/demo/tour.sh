@@ -3,7 +3,7 @@
 # cluster, the hardware is a recorded machine with eight GPUs, and files go below bin/demo. Each command is run as shown
 # and its exit status is checked; the script ends with 1 if a check fails.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 dir=bin/demo
 rm -rf "$dir"
 mkdir -p "$dir"/{site,typo,credentials} "$dir/node/etc/default"

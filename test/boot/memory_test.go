@@ -38,7 +38,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("got %d starts of the kubelet and the gate %+v; want one, and an open gate", len(m.starts()), s.Gate)
 	}
 	// The kernel chooses the detector, or the program that has started it.
-	killed := regexp.MustCompile(`it ended during the call \(signal: killed|it or the detector was\n.*killed, or ran out`)
+	killed := regexp.MustCompile(`it ended during the call \(signal: killed|it or the detector was\s(?:.*\s)?killed, or ran out`)
 	if journal := m.Journal(); !killed.MatchString(journal) {
 		t.Errorf("the journal does not report that the detector was killed; want text that matches %q:\n%s", killed, journal)
 	}

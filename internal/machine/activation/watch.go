@@ -486,9 +486,9 @@ func (p *process) countDeaths(u Unit) {
 
 // checkSettled runs the checks that only a settled kubelet can pass: flags and files, kubeconfig and Node,
 // configuration, serving certificate, pods, other files. The way of calling a check decides how it may end. A failure
-// that cannot go away ends the watch here with Bad, and a state in which it cannot judge with Unknown. A failure after which the kubelet is not settled yet is tried again
-// until the deadline. The others only report. A check that waits for isSettled asks for something that depends on the
-// ones before it.
+// that cannot go away ends the watch here with Bad, and a state in which it cannot judge with Unknown. A failure after
+// which the kubelet is not settled yet is tried again until the deadline. The others only report. A check that waits
+// for isSettled asks for something that depends on the ones before it.
 func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
 	if w.lastProbe != 0 && now-w.lastProbe < probeInterval {
 		w.checks = append(w.checks, w.lastChecks...)

@@ -23,9 +23,9 @@ const (
 var asideParts = []string{gensName, journalName, heldName}
 
 // Aside is a state that cannot be trusted: a part of it is damaged or names a generation that is gone. Its generations,
-// journal and held plans are moved into a folder, and the caller starts over: there is no generation, and the targets are
-// as before prelet. One copy is kept, for people. If the document about it is damaged too, the numbers, and whether the
-// targets were of two generations, are read from the copy, and a mixture is assumed if they are not in it. That the
+// journal and held plans are moved into a folder, and the caller starts over: there is no generation, and the targets
+// are as before prelet. One copy is kept, for people. If the document about it is damaged too, the numbers, and whether
+// the targets were of two generations, are read from the copy, and a mixture is assumed if they are not in it. That the
 // copy was followed is then known from the later generation alone, which is in the store, or in the next copy.
 type Aside struct {
 	Version int       `json:"version"`

@@ -13,6 +13,39 @@ import (
 	"github.com/prelet/prelet/internal/plan/judge"
 )
 
+// TestWordsNameFlags gives words that name the field of a flag: they are on the flag, and nothing else is an error.
+func TestWordsNameFlags(t *testing.T) {
+	for flags, words := range map[string]string{
+		`{ log-json-info-buffer-size = "64Ki" }`: "initialize logging: logging.options.json.infoBufferSize: Forbidden: " +
+			"Feature LoggingAlphaOptions is disabled",
+		`{ container-runtime-endpoint = "" }`:          "invalid configuration: the containerRuntimeEndpoint was not specified or empty",
+		`{ logging-format = "json", vmodule = "a=1" }`: "initialize logging: logging.vmodule: Forbidden: Only supported for text log format",
+	} {
+		version := "v1.37.1"
+		site := strings.Replace(rulesSite("{}", ""), `{ base = "" }`, "{\n    base  = \"\"\n    flags = "+flags+"\n  }", 1)
+		p := Run(t.Context(), mustParse(t, site), RunInput{
+			Source: usualWith(map[tape.Kind]tape.Answer{
+				tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
+				tape.KindDryRun:  tape.DryRun.Answer(tape.DryRunAns{Refusal: words, Program: "/usr/bin/kubelet"}),
+			}),
+			Finished: func(judge.FinishedKubelet) {},
+		})
+		var found []string
+		for _, d := range p.Diagnostics {
+			if d.Severity == hcl.DiagError && !origin.IsNote(d) {
+				extra, _ := d.Extra.(origin.Extra)
+				found = append(found, extra.Item)
+				if !strings.Contains(strings.Join(strings.Fields(d.Detail), " "), words) {
+					t.Errorf("%s: got the error %s: %s, want the words of the kubelet", flags, d.Summary, d.Detail)
+				}
+			}
+		}
+		if len(found) != 1 || !strings.HasPrefix(found[0], "flag/") {
+			t.Errorf("%s: got errors on %q, want one, on a flag", flags, found)
+		}
+	}
+}
+
 // TestWordsStandAlone gives all words of the corpus of refusals to sites whose own item the rules refuse, too. The
 // words are on that item only if they name it; else they stand without its remedy.
 func TestWordsStandAlone(t *testing.T) {

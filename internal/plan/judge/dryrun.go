@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/kubelet/known"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
 	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
@@ -274,8 +275,13 @@ func (j checker) findNamed(text string) (named []rules.Violation) {
 
 	items := map[string]rules.Violation{}
 	addFields(items, "", j.Files.Merged.Config.Object())
+	minor, _ := known.Minor(j.Kubelet.KnownVersion())
 	for _, f := range j.Node.Flags {
 		items["--"+f.Name] = rules.Violation{Flag: f.Name}
+		flag, _ := known.FlagAt(strings.ReplaceAll(f.Name, "_", "-"), minor)
+		if isPath := strings.ToLower(flag.Field) != flag.Field || strings.Contains(flag.Field, "."); isPath {
+			items[flag.Field] = rules.Violation{Flag: f.Name} // the kubelet names the field, also of a flag
+		}
 		if f.Name == "feature-gates" {
 			for pair := range strings.SplitSeq(f.Value, ",") {
 				gate, _, _ := strings.Cut(pair, "=")

@@ -274,15 +274,22 @@ func (s *scene) cmdImage(args []string) error {
 	return errors.Join(err, s.cmdIn(words))
 }
 
-// journal replaces journald on a node without it: journalctl prints the kubelet's log since a time, by the time in
-// each of its lines, and lines without a time with the line before. Without a time it prints the lines of one process,
-// by the number in each of its lines.
+// journal replaces journald on a node without it: journalctl prints the lines of the kubelet's log in the export format,
+// each with the monotonic time of its own time, or of the line before. In another format it prints the lines of one
+// process, by the number in each of its lines.
 func journal(n *Node) error {
 	return n.Write("/usr/local/bin/journalctl", `#!/bin/sh
-for word; do case $word in --since=*) since=${word#--since=};; _PID=*) pid=${word#_PID=};; esac; done
-[ -n "$since" ] || exec awk -v pid="$pid" '/^[IWEF][0-9][0-9][0-9][0-9] / { own = $3 == pid } own' /var/log/kubelet.log
-from=$(date -d "$since" "+%m%d %H:%M:%S.%6N") || exit 1
-exec awk -v from="$from" '/^[IWEF][0-9][0-9][0-9][0-9] / { new = substr($1, 2) " " $2 >= from } new || !NF' /var/log/kubelet.log
+for word; do case $word in --output=export) export=1;; _PID=*) pid=${word#_PID=};; esac; done
+[ -n "$export" ] || exec awk -v pid="$pid" '/^[IWEF][0-9][0-9][0-9][0-9] / { own = $3 == pid } own' /var/log/kubelet.log
+read -r up _ </proc/uptime
+exec awk -v up="$up" -v now="$(date +%H:%M:%S.%N)" '
+	function seconds(time, part) { split(time, part, ":"); return part[1] * 3600 + part[2] * 60 + part[3] }
+	/^[IWEF][0-9][0-9][0-9][0-9] / {
+		ago = seconds(now) - seconds($2)
+		if (ago < 0) ago += 86400
+		at = (up - ago) * 1000000
+	}
+	{ printf "__CURSOR=%d\n__MONOTONIC_TIMESTAMP=%.0f\nMESSAGE=%s\n\n", NR, at, $0 }' /var/log/kubelet.log
 `, 0o755)
 }
 

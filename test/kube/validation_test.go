@@ -48,7 +48,6 @@ func unheard() map[string]string {
 		"cannot set feature gate %v to %v, feature is PreAlpha at emulated version %s, min compatibility " +
 			"version %s": "a kubelet emulates no other version",
 		"invalid configuration: pod logs path %q must be absolute path": "one that is not begins at the folder of the file",
-		"Log format %s is disabled, see %s feature":                     "json is stable",
 		"Non-default format doesn't honor flag: %s":                     "the kubelet has none of klog's flags any more",
 	}
 }

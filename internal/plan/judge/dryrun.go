@@ -279,7 +279,8 @@ func (j checker) findNamed(text string) (named []rules.Violation) {
 	for _, f := range j.Node.Flags {
 		items["--"+f.Name] = rules.Violation{Flag: f.Name}
 		flag, _ := known.FlagAt(strings.ReplaceAll(f.Name, "_", "-"), minor)
-		if isPath := strings.ToLower(flag.Field) != flag.Field || strings.Contains(flag.Field, "."); isPath {
+		isProse := strings.ToLower(flag.Field) == flag.Field && !strings.Contains(flag.Field, ".") // such as address
+		if !isProse {
 			items[flag.Field] = rules.Violation{Flag: f.Name} // the kubelet names the field, also of a flag
 		}
 		if f.Name == "feature-gates" {

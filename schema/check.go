@@ -12,9 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Check checks the form of a body: names of attributes and blocks, required ones, labels, and how often a block may
@@ -85,7 +84,7 @@ func (b Block) suggestInner(name string, language []Block) string {
 
 	attributes, blocks := b.Names()
 	isOther := replacedWords()[name] != "" || isElsewhere(name, language)
-	if isOther || nearest.Word(name, slices.Concat(attributes, blocks, Meta)) != "" {
+	if isOther || texts.Nearest(name, slices.Concat(attributes, blocks, Meta)) != "" {
 		return ""
 	}
 	switch b.Type {
@@ -129,7 +128,7 @@ func (b Block) isMisspelt(body *hclsyntax.Body, attribute string) bool {
 	})
 }
 
-var linkPattern = lazy.Regexp(`\[([^\]]+)\]\([^)]*\)`)
+var linkPattern = texts.LazyRegexp(`\[([^\]]+)\]\([^)]*\)`)
 
 // removeLinks leaves the text of links in Markdown: a message has nothing that they could lead to.
 func removeLinks(doc string) string { return linkPattern().ReplaceAllString(doc, "$1") }
@@ -191,8 +190,8 @@ func (c *checker) unknownBlock(b Block, x *hclsyntax.Block) *hcl.Diagnostic {
 	}
 
 	meant := x.Type
-	if nearest.Word(x.Type, blocks) == "" {
-		meant = cmp.Or(nearest.Word(x.Type, attributes), x.Type)
+	if texts.Nearest(x.Type, blocks) == "" {
+		meant = cmp.Or(texts.Nearest(x.Type, attributes), x.Type)
 	}
 	form := "{ … }"
 	s, isAttribute := b.Field(meant)

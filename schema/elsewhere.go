@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // maxPlaces is how many places of a name a message has. A name of more blocks, such as timeout, says nothing about
@@ -97,7 +97,7 @@ func suggestNear(word string, known []string) string {
 // findNear returns the known word that was probably meant: a similar spelling, a part of the word before or after an
 // underscore, a known word that ends with it, or a synonym; "" for none.
 func findNear(word string, known []string) string {
-	meant := nearest.Word(word, known)
+	meant := texts.Nearest(word, known)
 	for _, k := range known {
 		isPart := strings.HasPrefix(word, k+"_") || strings.HasSuffix(k, "_"+word) || strings.HasSuffix(word, "_"+k)
 		if meant == "" && (isPart || slices.Contains(synonyms()[k], word)) {

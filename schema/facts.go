@@ -7,7 +7,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Facts is the tree of the facts that detect-hw finds.
@@ -25,7 +25,7 @@ type Fact struct {
 }
 
 // pciAddress matches an address on the PCI bus in lower case, as programs write it.
-var pciAddress = lazy.Regexp(`^(?:([0-9a-f]{1,8})[:.])?([0-9a-f]{1,2}):([0-9a-f]{1,2})[.:]([0-7])$`)
+var pciAddress = texts.LazyRegexp(`^(?:([0-9a-f]{1,8})[:.])?([0-9a-f]{1,2}):([0-9a-f]{1,2})[.:]([0-7])$`)
 
 // inLowerCase are the paths of facts that are in lower case.
 const inLowerCase = "accelerators.vendor accelerators.device nics.vendor nics.device pci.device"

@@ -12,8 +12,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
 )
 
@@ -352,7 +351,7 @@ func checkOneOf(s string, words []string) error {
 	}
 
 	hint := ""
-	if near := nearest.Word(s, words); near != "" {
+	if near := texts.Nearest(s, words); near != "" {
 		hint = fmt.Sprintf(" Did you mean %q?", near)
 	}
 	return fmt.Errorf("%q is not one of %s.%s", s, strings.Join(words, ", "), hint)
@@ -406,7 +405,7 @@ func absolutePath(s string) error {
 }
 
 // groupName matches the names that groupadd accepts.
-var groupName = lazy.Regexp(`^[a-z_][a-z0-9_-]{0,31}$`)
+var groupName = texts.LazyRegexp(`^[a-z_][a-z0-9_-]{0,31}$`)
 
 func checkGroup(s string) error {
 	if !groupName().MatchString(s) {

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/prelet/prelet/internal/model/filekind"
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // node holds the shown fields of a Node.
@@ -107,7 +107,7 @@ func (o *listFlags) connect() (*client, error) {
 	config, err := o.cluster.ClientConfig()
 	if err != nil {
 		file := o.cluster.ConfigAccess().GetExplicitFile()
-		if kind := kindOf(file); kind != "" && kind != filekind.Kubeconfig {
+		if kind := kindOf(file); kind != "" && kind != texts.KindKubeconfig {
 			err = fmt.Errorf("%s is %s", file, kind)
 		}
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -147,7 +147,7 @@ func kindOf(name string) string {
 	const head = 4096
 	text, _ := io.ReadAll(io.LimitReader(f, head))
 
-	return filekind.OfNamed(name, text)
+	return texts.KindOfNamed(name, text)
 }
 
 // hidePassword returns the URL of a server without its password, for messages.

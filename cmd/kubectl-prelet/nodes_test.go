@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/prelet/prelet/internal/model/filekind"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // TestKindOf recognises a file by its content. A folder, a pipe and a file that does not exist are of no kind.
@@ -29,7 +29,7 @@ func TestKindOf(t *testing.T) {
 	}
 
 	for name, want := range map[string]string{
-		"config": filekind.Kubeconfig, "ca.crt": filekind.Certificate, "site": "", "pipe": "", ".": "", "gone": "",
+		"config": texts.KindKubeconfig, "ca.crt": texts.KindCertificate, "site": "", "pipe": "", ".": "", "gone": "",
 	} {
 		if got := kindOf(in(name)); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

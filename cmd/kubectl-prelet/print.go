@@ -18,7 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // document is the output as JSON or YAML.
@@ -37,14 +37,14 @@ func (o *listFlags) print(w io.Writer, d document) error {
 	if err := e.Encode(d); err != nil {
 		return err
 	}
-	shown := []byte(printable.Text(text.String()))
+	shown := []byte(texts.Escape(text.String()))
 	if o.output == "yaml" {
 		var err error
 		if shown, err = yaml.JSONToYAML(shown); err != nil {
 			return err
 		}
 	}
-	_, err := io.WriteString(w, printable.Text(string(shown)))
+	_, err := io.WriteString(w, texts.Escape(string(shown)))
 
 	return err
 }

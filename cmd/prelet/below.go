@@ -8,12 +8,12 @@ import (
 
 	"github.com/prelet/prelet/internal/lab/inspect"
 	"github.com/prelet/prelet/internal/model/check"
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // namedCommand matches a command of prelet in a message, with the subcommand that may follow, and --root if it has that
 // already.
-var namedCommand = lazy.Regexp(`\bprelet ([a-z]+)( [a-z]+)?((?: --?[a-z-]+)* --root\b)?`)
+var namedCommand = texts.LazyRegexp(`\bprelet ([a-z]+)( [a-z]+)?((?: --?[a-z-]+)* --root\b)?`)
 
 // nameRoot returns a message whose commands have the --root of the command that prints it, so that they work on the
 // same machine. The packages that make messages do not know it.

@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/lab/fleets"
 	"github.com/prelet/prelet/internal/lab/inspect"
 	"github.com/prelet/prelet/internal/lab/printer"
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // folderExit describes the exit status of a command over a folder of recordings, for its help.
@@ -181,7 +181,7 @@ func (a *cli) printFleet(v printer.FleetView, format string) error {
 // printRecording prints the heading of one recording of a folder. In JSON there is none.
 func (a *cli) printRecording(source string, asJSON bool) {
 	if !asJSON {
-		fmt.Fprintf(a.stdout, "━━ %s\n\n", printable.Line(source))
+		fmt.Fprintf(a.stdout, "━━ %s\n\n", texts.EscapeLine(source))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // refuseEmptyFlags refuses a flag whose value is empty, which its command would take for a flag that is not given:
@@ -65,7 +65,7 @@ func describeFlagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			known = append(known, f.Name)
 		})
-		near := nearest.Word(wrong, known)
+		near := texts.Nearest(wrong, known)
 		if wrong == "out" { // no other flag is meant, such as --root
 			near = ""
 		}
@@ -142,7 +142,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 	}
 	hint := hints[name]
 	if len(name) > 2 && hint == "" {
-		hint = hints[nearest.Word(name, slices.Sorted(maps.Keys(hints)))]
+		hint = hints[texts.Nearest(name, slices.Sorted(maps.Keys(hints)))]
 	}
 	if hint != "" {
 		hint = "; " + hint

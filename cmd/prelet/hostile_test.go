@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // hostileText acts on a terminal in each way that is known: it clears, sets the title, goes back, hides and reverses.
@@ -21,7 +21,7 @@ func checkHarmless(t *testing.T, what string, outputs ...string) (reached bool) 
 	for _, out := range outputs {
 		reached = reached || strings.Contains(out, `\u202e`)
 		i := strings.IndexFunc(out, func(r rune) bool {
-			return r != '\n' && r != '\t' && (r == unicode.ReplacementChar || !printable.IsVisible(r))
+			return r != '\n' && r != '\t' && (r == unicode.ReplacementChar || !texts.IsVisible(r))
 		})
 		if i >= 0 {
 			t.Errorf("%s: got %q, want it escaped", what, out[max(0, i-60):min(len(out), i+60)])

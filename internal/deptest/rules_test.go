@@ -35,7 +35,7 @@ var pure = []string{
 	"internal/model/desired/...",
 	"internal/model/functions/...",
 	"internal/model/origin/...",
-	"internal/model/printable/...",
+	"internal/model/texts/...",
 	"internal/model/secret/...",
 	"internal/model/tape/...",
 	"internal/model/value/...",

@@ -15,9 +15,9 @@ import (
 	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/probe"
-	"github.com/prelet/prelet/internal/model/filekind"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -149,7 +149,7 @@ func ReadRecording(path string) (*tape.Recording, error) {
 	case os.IsNotExist(err):
 		return nil, fault.RecordingInvalid.Errorf("--from %s: no such recording%s", path, nodefile.SuggestBeside(path))
 	case err != nil:
-		if kind := userfile.Kind(path); kind != "" && kind != filekind.Recording && kind != filekind.Compressed {
+		if kind := userfile.Kind(path); kind != "" && kind != texts.KindRecording && kind != texts.KindCompressed {
 			err = fmt.Errorf("it is %s, and not a recording, which `prelet record` makes", kind)
 		}
 		return nil, fault.RecordingInvalid.Errorf("--from %s: %s", path, err)
@@ -171,7 +171,7 @@ func ListRecordings(from string) ([]string, error) {
 	var out []string
 	for _, entry := range entries {
 		name := entry.Name()
-		if filekind.IsRecording(name) {
+		if texts.IsRecording(name) {
 			out = append(out, filepath.Join(from, name))
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
-	"github.com/prelet/prelet/internal/model/filekind"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -260,7 +260,7 @@ func CheckHardware(flag, path string) error {
 	switch kind := userfile.Kind(path); kind {
 	case "":
 		return nil
-	case filekind.Recording:
+	case texts.KindRecording:
 		return fault.Usage.Errorf("%s %s: this is %s: use --from %[2]s", flag, path, kind)
 	default:
 		return fault.Usage.Errorf("%s %s: it is %s, and not a recorded machine: a folder with proc and sys, "+

@@ -21,9 +21,9 @@ import (
 	"github.com/prelet/prelet/internal/machine/probe/kubeletstate"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
 	"github.com/prelet/prelet/internal/plan/judge"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -499,5 +499,5 @@ const consoleLimit = 240
 func FitConsole(line string) string {
 	const next = " (prelet status)"
 
-	return secret.Cut(printable.Text(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
+	return secret.Cut(texts.Escape(strings.Join(strings.Fields(line), " ")), consoleLimit-len(next)) + next
 }

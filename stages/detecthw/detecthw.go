@@ -17,9 +17,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -122,7 +122,7 @@ func checkUnits(names []string) error {
 				return err
 			}
 			meant := name + ".service"
-			if near := nearest.Word(suffix, unitTypes); near != "" {
+			if near := texts.Nearest(suffix, unitTypes); near != "" {
 				meant = stem + "." + near
 			}
 			return fmt.Errorf("%q has no suffix of a unit, so systemd has no such unit: did you mean %q?", name, meant)

@@ -17,8 +17,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -230,7 +230,7 @@ func (d *decision) addRecommended(patterns schema.Value[[]string]) {
 func (d *decision) warnOfMisspelt(patterns schema.Value[[]string], recommended []string) {
 	for i, p := range patterns.V {
 		matches := func(key string) bool { return matchesAny([]string{p}, key) }
-		near := nearest.Word(p, recommended)
+		near := texts.Nearest(p, recommended)
 		if near == "" || slices.ContainsFunc(recommended, matches) {
 			continue
 		}

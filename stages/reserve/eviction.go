@@ -8,7 +8,6 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -86,8 +85,8 @@ func isSameThreshold(a, b string) bool {
 	if a == b {
 		return true
 	}
-	p, errA := quantity.Parse(a)
-	q, errB := quantity.Parse(b)
+	p, errA := kubelet.ParseQuantity(a)
+	q, errB := kubelet.ParseQuantity(b)
 
 	return errA == nil && errB == nil && p.Cmp(q) == 0
 }

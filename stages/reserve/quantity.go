@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -37,7 +36,7 @@ func resources() []string {
 // parseQuantity parses a Kubernetes quantity. Parts of a millicore or of a byte are refused, because they would
 // silently be rounded.
 func parseQuantity(name, text string) (int64, error) {
-	q, err := quantity.Parse(text)
+	q, err := kubelet.ParseQuantity(text)
 
 	switch {
 	case err != nil:
@@ -89,7 +88,7 @@ func suggestQuantity(name, text string) string {
 	case name != cpu && unit != "" && strings.Contains("kmgt", unit[:1]):
 		meant = number + strings.ToUpper(unit[:1]) + "i"
 	}
-	if _, err := quantity.Parse(meant); meant == "" || err != nil {
+	if _, err := kubelet.ParseQuantity(meant); meant == "" || err != nil {
 		return ""
 	}
 

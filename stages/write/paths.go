@@ -10,8 +10,7 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // pathsText is docs/reference/paths.md. Its tables are the places that are refused.
@@ -60,7 +59,7 @@ var tables = sync.OnceValue(func() map[string][]refusal {
 	return out
 })
 
-var codeSpan = lazy.Regexp("`([^`]+)`")
+var codeSpan = texts.LazyRegexp("`([^`]+)`")
 
 // The kubelet's use of the files of a folder that its settings name.
 const (
@@ -137,7 +136,7 @@ func checkPath(p string) error {
 	case path.Clean(p) != p || p == "/":
 		return fmt.Errorf("%q is not a clean path: write %q, without . and .. and double slashes", p, path.Clean(p))
 	case strings.ContainsFunc(p, func(r rune) bool {
-		return !printable.IsVisible(r)
+		return !texts.IsVisible(r)
 	}):
 		return fmt.Errorf("%q contains an invisible character, or a character that controls a terminal", p)
 	case len(p) > maxPath:
@@ -170,7 +169,7 @@ func checkKubeletPath(p string) error {
 // checkForce checks a reason for writing a file of the system.
 func checkForce(s string) error {
 	isText := strings.ContainsFunc(s, unicode.IsLetter) && !strings.ContainsFunc(s, func(r rune) bool {
-		return r != ' ' && !printable.IsVisible(r)
+		return r != ' ' && !texts.IsVisible(r)
 	})
 	if !isText || len(s) > maxForce {
 		return fmt.Errorf("write the reason in one line of at most %d characters, which plan and status show", maxForce)

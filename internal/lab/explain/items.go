@@ -8,8 +8,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -182,7 +182,7 @@ func Near(p *evaluate.Plan, wanted Item) []Item {
 		names = append(names, i.Name)
 	}
 
-	if near := nearest.Word(wanted.Name, names); near != "" {
+	if near := texts.Nearest(wanted.Name, names); near != "" {
 		items = slices.DeleteFunc(items, func(i Item) bool {
 			return i.Name != near
 		})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/stages"
 )
@@ -43,7 +42,7 @@ func (m *maker) resources() (capacity, allocatable map[string]string) {
 	has["pods"] = *resource.NewQuantity(pods, resource.DecimalSI)
 	memoryLeft := left[memory]
 	for size, count := range facts.Memory.HugePages {
-		if page, err := quantity.Parse(size); err == nil && count > 0 {
+		if page, err := kubelet.ParseQuantity(size); err == nil && count > 0 {
 			pages := resource.NewQuantity(page.Value()*int64(count), resource.BinarySI)
 			has["hugepages-"+size] = *pages
 			memoryLeft.Sub(*pages)
@@ -83,7 +82,7 @@ func subtractReserved(n desired.Node, name string, left resource.Quantity) resou
 
 	capacity := left.Value()
 	for _, field := range []string{"kubeReserved", "systemReserved"} {
-		if q, err := quantity.Parse(stages.Amounts(n.Effective, field)[name]); err == nil {
+		if q, err := kubelet.ParseQuantity(stages.Amounts(n.Effective, field)[name]); err == nil {
 			left.Sub(q)
 		}
 	}
@@ -106,7 +105,7 @@ func findThreshold(n desired.Node, name string, capacity int64) (q resource.Quan
 	case isPercent && err == nil && part >= 0 && part <= 1: // not NaN
 		return *resource.NewQuantity(int64(float64(capacity)*float64(part)), resource.BinarySI)
 	case !isPercent:
-		q, _ = quantity.Parse(text) // rules has refused an invalid one
+		q, _ = kubelet.ParseQuantity(text) // rules has refused an invalid one
 	}
 
 	return q

@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/lab/explain"
 	"github.com/prelet/prelet/internal/lab/printer"
 	"github.com/prelet/prelet/internal/machine"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
@@ -191,7 +191,7 @@ func findVariable(site *lang.Site, word string) (item string, err error) {
 	}
 
 	known := slices.Sorted(maps.Keys(site.Variables))
-	near := nearest.Word(name, known)
+	near := texts.Nearest(name, known)
 	switch {
 	case near != "":
 		return "", fault.Usage.Errorf("var.%s is not declared in this site; did you mean var.%s?", name, near)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Sorted returns diagnostics without duplicates, notes first and errors last, since the end of the output is read
@@ -126,7 +126,7 @@ func (b *page) writeSnippet(src []byte, r hcl.Range, paint func(string) string) 
 }
 
 // userOfURL is a user, with a password, in a URL.
-var userOfURL = lazy.Regexp(`://[^\s"'/?#]+@`)
+var userOfURL = texts.LazyRegexp(`://[^\s"'/?#]+@`)
 
 // hideSecrets replaces evident secrets in a source, and the user info of its URLs, by as many bytes, so that a mark
 // stays below its place.

@@ -7,8 +7,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // EncodeJSON writes one document on one line.
@@ -34,7 +34,7 @@ func WriteDocument(w io.Writer, v any, r *secret.Redactor) error {
 	}
 	redacted := mapStrings(text.Bytes(), redactKey, r.String)
 
-	return writeExact(w, printable.Text(string(redacted)))
+	return writeExact(w, texts.Escape(string(redacted)))
 }
 
 // WriteYAML writes a value as a document of YAML, with the fields, and redacted, as WriteDocument does.
@@ -49,7 +49,7 @@ func WriteYAML(w io.Writer, v any, r *secret.Redactor) error {
 	}
 
 	// JSON has a text in one line, with escapes; YAML has its lines and characters.
-	shown := new(lineHead).disarm(printable.Text(string(document)), `\u%04x`)
+	shown := new(lineHead).disarm(texts.Escape(string(document)), `\u%04x`)
 
 	return writeExact(w, "---\n"+shown)
 }

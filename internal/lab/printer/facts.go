@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -224,7 +224,7 @@ func ranges(list []int) string { return cpuset.New(list...).String() }
 const minRepeats = 3
 
 // device matches the device in the name of a fact: nics[0000:18:00.0].infiniband[mlx5_0/1].state.
-var device = lazy.Regexp(`\[([^\]]+)\]`)
+var device = texts.LazyRegexp(`\[([^\]]+)\]`)
 
 // withoutDevices returns an unknown fact with * for each device, also in its reason.
 func withoutDevices(u tape.UnknownFact) tape.UnknownFact {

@@ -19,9 +19,9 @@ import (
 	"github.com/prelet/prelet/internal/lab/fleet"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -45,7 +45,7 @@ type htmlMessage struct {
 func BootHTML(w io.Writer, v BootView, r *secret.Redactor) error {
 	s := htmlStyle(r)
 	v.Full = true
-	node := printable.Line(nameNode(v))
+	node := texts.EscapeLine(nameNode(v))
 	data := struct {
 		BootView
 		Node     string
@@ -64,7 +64,7 @@ func BootHTML(w io.Writer, v BootView, r *secret.Redactor) error {
 
 	return s.writePage(w, "boot.gohtml", "prelet: "+node, v.Version, data, template.FuncMap{
 		"about":    v.describeFile,
-		"base":     printable.Line,
+		"base":     texts.EscapeLine,
 		"devices":  pageDevices,
 		"diff":     s.fileDiff,
 		"effect":   describeEffect,

@@ -12,8 +12,8 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Screen writes to a terminal, a pipe or the journal. It redacts the secrets that its redactor knows, and escapes
@@ -108,7 +108,7 @@ func writeExact(w io.Writer, text string) error {
 func (s *Screen) show(text string) string {
 	var out []string
 	for _, part := range strings.Split(s.redactor.String(text), s.pen) {
-		out = append(out, printable.Text(part))
+		out = append(out, texts.Escape(part))
 	}
 
 	return strings.Join(out, "\x1b")

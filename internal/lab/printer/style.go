@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Style is the format of text: colour and width.
@@ -79,11 +79,11 @@ func (s Style) clean(t string) string {
 		t = s.screen.redactor.String(t)
 	}
 
-	return printable.Text(t)
+	return texts.Escape(t)
 }
 
 // cell is clean for a text in one line.
-func (s Style) cell(t string) string { return printable.Line(s.clean(t)) }
+func (s Style) cell(t string) string { return texts.EscapeLine(s.clean(t)) }
 
 func (s Style) bold(t string) string   { return s.paint("1", t) }
 func (s Style) green(t string) string  { return s.paint("32", t) }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
@@ -200,7 +200,7 @@ func noDetector(name string) tape.Answer {
 // NearDetector returns the detector that comes with prelet and resembles another name, or "".
 func NearDetector(name string) string {
 	shipped := []string{"amd-gpu", "intel-net", "lldp", "mellanox", "nvidia", "ovs"}
-	if near := nearest.Word(name, shipped); near != name {
+	if near := texts.Nearest(name, shipped); near != name {
 		return near
 	}
 

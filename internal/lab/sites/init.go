@@ -11,8 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/apiaddress"
@@ -145,7 +145,7 @@ var firstSite string
 
 // writeFirstSite returns the text of the site for a cluster.
 func writeFirstSite(servers, hashes []string) []byte {
-	fill := strings.NewReplacer("SERVERS", printable.QuoteAll(servers), "HASHES", printable.QuoteAll(hashes))
+	fill := strings.NewReplacer("SERVERS", texts.QuoteAll(servers), "HASHES", texts.QuoteAll(hashes))
 
 	return lang.Format([]byte(fill.Replace(firstSite)))
 }

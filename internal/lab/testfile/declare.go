@@ -11,8 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -139,7 +138,7 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-var pciAddress = lazy.Regexp(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+var pciAddress = texts.LazyRegexp(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
 func checkAddresses(all []string) error {
 	for _, a := range all {
@@ -151,7 +150,7 @@ func checkAddresses(all []string) error {
 	return nil
 }
 
-var snapshotName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var snapshotName = texts.LazyRegexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func checkSnapshot(name string) error {
 	if !snapshotName().MatchString(name) {
@@ -180,7 +179,7 @@ func checkCodes(codes []string) error {
 
 // suggestCode names a similar code; the list of all would be too long.
 func suggestCode(code string, known []string) string {
-	if near := nearest.Word(code, known); near != "" {
+	if near := texts.Nearest(code, known); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 

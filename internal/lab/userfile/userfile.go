@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/filekind"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -73,7 +73,7 @@ func Kind(path string) string {
 	const head = 4096
 	text, _ := io.ReadAll(io.LimitReader(f, head))
 
-	return filekind.OfNamed(path, text)
+	return texts.KindOfNamed(path, text)
 }
 
 // MaxBytes bounds a file that a user gives as input, such as a --var-file, in bytes.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // manifest is the first line of generations/N: everything about a generation that never changes.
@@ -38,7 +38,7 @@ type status struct {
 }
 
 // blobName has no counts of characters, which would make it fifty times as large.
-var blobName = lazy.Regexp(`^[a-z][a-z0-9_-]*(\.[a-z0-9]+)?$`)
+var blobName = texts.LazyRegexp(`^[a-z][a-z0-9_-]*(\.[a-z0-9]+)?$`)
 
 func isBlobName(name string) bool {
 	const maxStem, maxExtension = 61, 16
@@ -54,7 +54,7 @@ func tempName(gen, i int) string {
 }
 
 // tempPattern matches the temporaries of all generations.
-var tempPattern = lazy.Regexp(`^\.prelet-[0-9]+-[0-9]+\.tmp$`)
+var tempPattern = texts.LazyRegexp(`^\.prelet-[0-9]+-[0-9]+\.tmp$`)
 
 func isTempName(name string) bool { return tempPattern().MatchString(name) }
 

@@ -5,7 +5,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Recover finishes or undoes an interrupted commit. It needs no network, may be interrupted at any point and called
@@ -143,7 +143,7 @@ func (s *Store) finish(j *Journal) error {
 
 // scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the
 // count of tries of 0.1.0.
-var scratchName = lazy.Regexp(`^\..+\.json\.[0-9]+$|^unknown\.json(\.tmp)?$`)
+var scratchName = texts.LazyRegexp(`^\..+\.json\.[0-9]+$|^unknown\.json(\.tmp)?$`)
 
 // sweep removes temporaries in the state folder that a killed run left.
 func (s *Store) sweep(l listing) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/cluster"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
-	"github.com/prelet/prelet/internal/model/filekind"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
@@ -78,7 +78,7 @@ func (l *Live) askTrust(ctx context.Context, a tape.Access) tape.Answer {
 			return tape.Answer{Fault: f}
 		}
 
-		if f := checkAnchor(a.CAFile, text, filekind.Certificate); f != nil {
+		if f := checkAnchor(a.CAFile, text, texts.KindCertificate); f != nil {
 			return tape.Answer{Fault: f}
 		}
 		req.CAPEM = []byte(text)
@@ -90,7 +90,7 @@ func (l *Live) askTrust(ctx context.Context, a tape.Access) tape.Answer {
 			return tape.Answer{Fault: f}
 		}
 
-		if f := checkAnchor(a.DiscoveryFile, text, filekind.Kubeconfig); f != nil {
+		if f := checkAnchor(a.DiscoveryFile, text, texts.KindKubeconfig); f != nil {
 			return tape.Answer{Fault: f}
 		}
 		req.DiscoveryFile = text
@@ -239,16 +239,16 @@ func (l *Live) readAnchor(path, next string) (string, *fault.Fault) {
 
 // checkAnchor refuses a file that is known to be of another kind: a mistake of the site, and not of the cluster.
 func checkAnchor(path, text, want string) *fault.Fault {
-	kind := filekind.Of([]byte(text))
+	kind := texts.KindOf([]byte(text))
 	if kind == "" || kind == want {
 		return nil
 	}
 
 	next := "Put this cluster's CA there, which is /etc/kubernetes/pki/ca.crt on a control-plane node"
 	switch kind {
-	case filekind.Kubeconfig:
+	case texts.KindKubeconfig:
 		next = fmt.Sprintf("Write discovery_file = %q", path)
-	case filekind.Certificate:
+	case texts.KindCertificate:
 		next = fmt.Sprintf("Write ca_file = %q", path)
 	}
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/cluster"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // refuseSecrets replaces an answer that contains a secret of this node by a failure. The answer would be in plans and
@@ -106,7 +106,7 @@ var secretPaths = []string{
 }
 
 // processSecret matches files of a process that may contain its secrets.
-var processSecret = lazy.Regexp(`^/proc/[^/]+(/task/[^/]+)?/(environ|mem|auxv|cwd|root|fd|map_files)(/|$)`)
+var processSecret = texts.LazyRegexp(`^/proc/[^/]+(/task/[^/]+)?/(environ|mem|auxv|cwd|root|fd|map_files)(/|$)`)
 
 // refusePath returns why a file must not be read, by its path below the root; "" if it may.
 func (l *Live) refusePath(p string) string {
@@ -130,9 +130,9 @@ func (l *Live) refusePath(p string) string {
 }
 
 var (
-	passwordHash = lazy.Regexp(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
+	passwordHash = texts.LazyRegexp(`(?m)^[^:\s]+:[!*]*\$[0-9a-z]{1,4}\$[^:\s]+:`) // crypt(5), in a line of shadow(5)
 	// An object of Kubernetes, or a list of them, in YAML or JSON.
-	secretObject = lazy.Regexp(`\bkind["']?\s*:\s*["']?Secret(List)?["']?\s*([,}\r\n#]|$)`)
+	secretObject = texts.LazyRegexp(`\bkind["']?\s*:\s*["']?Secret(List)?["']?\s*([,}\r\n#]|$)`)
 )
 
 // DescribeSecret returns the kind of a secret that a text contains, by its form; "" if it contains none. It is for the

@@ -12,8 +12,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Bounds on documents from outside. The parsers recurse and take no context, so both are checked before parsing.
@@ -131,7 +130,7 @@ func jsonValue(dec *json.Decoder, depth int) (any, error) {
 				return nil, errors.New("a key is not a string")
 			}
 			if _, dup := out[key]; dup {
-				return nil, fmt.Errorf("the key %s is given twice in one object", printable.QuoteShort(key))
+				return nil, fmt.Errorf("the key %s is given twice in one object", texts.QuoteShort(key))
 			}
 			if out[key], err = jsonValue(dec, depth+1); err != nil {
 				return nil, err
@@ -169,23 +168,23 @@ func parseNumber(s string) (cty.Value, error) {
 	e, err := strconv.Atoi(exponent)
 	isLarge := hasExponent && (err != nil || max(e, -e) > maxExponent)
 	if isLarge || len(digits) > maxDigits {
-		return cty.DynamicVal, fmt.Errorf("the number %s is out of range", printable.QuoteShort(s))
+		return cty.DynamicVal, fmt.Errorf("the number %s is out of range", texts.QuoteShort(s))
 	}
 
 	n, err := cty.ParseNumberVal(s)
 	if err != nil {
-		return cty.DynamicVal, fmt.Errorf("invalid number %s", printable.QuoteShort(s))
+		return cty.DynamicVal, fmt.Errorf("invalid number %s", texts.QuoteShort(s))
 	}
 	if isOutOfRange(n.AsBigFloat()) {
-		return cty.DynamicVal, fmt.Errorf("the number %s is out of range", printable.QuoteShort(s))
+		return cty.DynamicVal, fmt.Errorf("the number %s is out of range", texts.QuoteShort(s))
 	}
 
 	return n, nil
 }
 
 var (
-	escapedPair = lazy.Regexp(`\\\\|\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
-	surrogate   = lazy.Regexp(`\\u[dD][89a-fA-F][[:xdigit:]]{2}`)
+	escapedPair = texts.LazyRegexp(`\\\\|\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
+	surrogate   = texts.LazyRegexp(`\\u[dD][89a-fA-F][[:xdigit:]]{2}`)
 )
 
 // FindLoneSurrogate returns the position of an unpaired surrogate in a JSON text, as in "\ud800", or -1. Readers

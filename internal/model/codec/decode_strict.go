@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // PlaceError is a mistake at a place of a document that a person has edited.
@@ -229,7 +229,7 @@ func (d *strictDecoder) checkObject(t reflect.Type, path []string, at int) error
 // unknown returns the error for a name that an object does not have.
 func (d *strictDecoder) unknown(at int, path []string, name string, fields map[string]reflect.Type) error {
 	known := slices.Sorted(maps.Keys(fields))
-	near := nearest.Word(name, known)
+	near := texts.Nearest(name, known)
 	if near == "" && d.isNewer {
 		return nil
 	}

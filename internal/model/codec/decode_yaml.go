@@ -11,9 +11,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"go.yaml.in/yaml/v2"
 
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // maxYAMLNodes bounds lines and commas together, an estimate of a document's nodes: the parser takes ten microseconds
@@ -89,7 +88,7 @@ func yamlValue(v any, depth int) (any, error) {
 			if _, dup := out[key]; dup {
 				return nil, fmt.Errorf(
 					"the key %s is given twice in one mapping, once of another type",
-					printable.QuoteShort(key),
+					texts.QuoteShort(key),
 				)
 			}
 			if out[key], err = yamlValue(e, depth+1); err != nil {
@@ -149,7 +148,7 @@ func oneDocument(src []byte) (any, error) {
 }
 
 // yamlLine is the place in the library's errors, which have it as text only.
-var yamlLine = lazy.Regexp(`\bline ([0-9]+): `)
+var yamlLine = texts.LazyRegexp(`\bline ([0-9]+): `)
 
 // YAMLError keeps the line and the cause of an error of the library, on one line, and adds the most frequent reason.
 func YAMLError(err error) error {

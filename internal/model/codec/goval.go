@@ -14,8 +14,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/model/value"
 )
 
@@ -148,7 +148,7 @@ func objectFromGo(object map[string]any, path cty.Path) (cty.Value, error) {
 
 		key := cty.NormalizeString(k) // cty would silently drop one of two equal keys
 		if _, duplicate := out[key]; duplicate {
-			return cty.DynamicVal, path.NewErrorf("two keys are the same Unicode text as %s", printable.QuoteShort(key))
+			return cty.DynamicVal, path.NewErrorf("two keys are the same Unicode text as %s", texts.QuoteShort(key))
 		}
 		out[key] = element
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/model/tape"
 )
 
@@ -183,8 +183,8 @@ func isSameValue(a, b Setting) bool {
 	quantities := []string{"kubeReserved", "systemReserved", "evictionHard", "evictionSoft"}
 
 	if isText && areTexts && slices.Contains(quantities, a.Path[0]) {
-		p, errX := quantity.Parse(x)
-		q, errY := quantity.Parse(y)
+		p, errX := kubelet.ParseQuantity(x)
+		q, errY := kubelet.ParseQuantity(y)
 		if errX == nil && errY == nil {
 			return p.Cmp(q) == 0
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // implementation computes a function's result from known arguments, none of which is null.
@@ -261,7 +261,7 @@ func lookupFunc() function.Function {
 			return refuseArg(
 				1,
 				"element %s does not exist, and no default is set",
-				printable.QuoteShort(key.AsString()),
+				texts.QuoteShort(key.AsString()),
 			)
 		},
 	})
@@ -300,7 +300,7 @@ func lookupType(args []cty.Value) (cty.Type, error) {
 	return refuseType(
 		1,
 		"attribute %s does not exist, and no default is set",
-		printable.QuoteShort(key.AsString()),
+		texts.QuoteShort(key.AsString()),
 	)
 }
 

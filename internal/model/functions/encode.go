@@ -13,8 +13,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/prelet/prelet/internal/model/codec"
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // documentEncoder is an encoder of a whole value. encodeSecrets encodes a value with placeholders, which are encoded at
@@ -64,7 +64,7 @@ func encodeJSONSecrets(plain cty.Value) (cty.Value, error) {
 		return cty.NilVal, errEncodedTwice
 	}
 
-	return cty.StringVal(printable.EscapeForYAML(secret.QuotePlaceholders(text))), nil
+	return cty.StringVal(texts.EscapeForYAML(secret.QuotePlaceholders(text))), nil
 }
 
 // tomlEncodeFunc encodes an object or a map. TOML has no null, and no integers of more than 64 bits.

@@ -36,7 +36,7 @@ func randomTable(r *rand.Rand, depth int) cty.Value {
 
 	table := map[string]cty.Value{}
 	for range r.Intn(5) {
-		table[texts[r.Intn(len(texts))]] = withoutNull(randomValue(r, depth-1))
+		table[inputs[r.Intn(len(inputs))]] = withoutNull(randomValue(r, depth-1))
 	}
 
 	return cty.ObjectVal(table)

@@ -16,8 +16,8 @@ import (
 	"github.com/prelet/prelet/internal/testing/sample"
 )
 
-// texts are strings that a YAML parser can take for another type, and strings that need care in a block scalar.
-var texts = []string{
+// inputs are strings that a YAML parser can take for another type, and strings that need care in a block scalar.
+var inputs = []string{
 	"",
 	" ",
 	"a",
@@ -82,11 +82,11 @@ func randomValue(r *rand.Rand, depth int) cty.Value {
 	case 2:
 		return cty.NumberIntVal(r.Int63n(1<<50) - 1<<49)
 	case 3, 4:
-		return cty.StringVal(texts[r.Intn(len(texts))])
+		return cty.StringVal(inputs[r.Intn(len(inputs))])
 	case 5, 6:
 		m := map[string]cty.Value{}
 		for range r.Intn(4) {
-			m[texts[r.Intn(len(texts))]] = randomValue(r, depth-1)
+			m[inputs[r.Intn(len(inputs))]] = randomValue(r, depth-1)
 		}
 		return cty.ObjectVal(m)
 	}
@@ -106,7 +106,7 @@ func TestYAMLEncodeReadsBack(t *testing.T) {
 		cty.SetVal([]cty.Value{cty.StringVal("b"), cty.StringVal("a")}),
 		cty.MapVal(map[string]cty.Value{"a": cty.ListVal([]cty.Value{cty.True})}),
 	}
-	for _, s := range texts {
+	for _, s := range inputs {
 		values = append(values, cty.StringVal(s))
 	}
 

@@ -8,7 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // maxFeatures is the size, in bytes, of the largest feature file that NFD reads.
@@ -55,11 +55,11 @@ func nfdFeaturesFunc() function.Function {
 // Source: node-feature-discovery, pkg/apis/nfd/validate/validate.go.
 func checkFeature(key, text string) error {
 	if problems := content.IsLabelKey(key); len(problems) > 0 {
-		return fmt.Errorf("invalid key %s: %s", printable.QuoteShort(key), strings.Join(problems, "; "))
+		return fmt.Errorf("invalid key %s: %s", texts.QuoteShort(key), strings.Join(problems, "; "))
 	}
 	if problems := content.IsLabelValue(text); len(problems) > 0 {
 		return fmt.Errorf("invalid value %s of %s: %s; slug() turns any text into a valid value",
-			printable.QuoteShort(text), key, strings.Join(problems, "; "))
+			texts.QuoteShort(text), key, strings.Join(problems, "; "))
 	}
 
 	domain, _, hasDomain := strings.Cut(key, "/")

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // secretPlaces is the part of each refusal that names the next step.
@@ -69,7 +69,7 @@ func refusal(user string, secrets []string, at hcl.Range) *hcl.Diagnostic {
 		Detail: fmt.Sprintf(
 			"%s would depend on the content of credential %s. %s.",
 			user,
-			printable.QuoteAll(secrets),
+			texts.QuoteAll(secrets),
 			secretPlaces,
 		),
 		Subject: at.Ptr(),

@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/model/value"
 )
 
@@ -189,7 +189,7 @@ func finite(f function.Function) function.Function {
 }
 
 // widthPattern finds a width or a precision of four digits or more in a format string.
-var widthPattern = lazy.Regexp(`%[-+# .\[\]0-9]*?([0-9]{4,})`)
+var widthPattern = texts.LazyRegexp(`%[-+# .\[\]0-9]*?([0-9]{4,})`)
 
 func boundedFormat(f function.Function) function.Function {
 	return checkArguments(f, func(args []cty.Value) error {

@@ -9,8 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/prelet/prelet/internal/model/nearest"
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // whereFunc filters a list of objects by equality and keeps its type, unlike a for expression, so attributes of the
@@ -104,18 +103,18 @@ func criteria(element cty.Type, want cty.Value) (map[string]cty.Value, error) {
 	for _, name := range sortedKeys(out) {
 		if !element.HasAttribute(name) {
 			hint := ""
-			if near := nearest.Word(name, sortedKeys(element.AttributeTypes())); near != "" {
+			if near := texts.Nearest(name, sortedKeys(element.AttributeTypes())); near != "" {
 				hint = fmt.Sprintf(" (did you mean %q?)", near)
 			}
 			const message = "the elements have no attribute %s%s"
-			return nil, function.NewArgErrorf(1, message, printable.QuoteShort(name), hint)
+			return nil, function.NewArgErrorf(1, message, texts.QuoteShort(name), hint)
 		}
 		v, err := convert.Convert(out[name], element.AttributeType(name))
 		if err != nil {
 			return nil, function.NewArgErrorf(
 				1,
 				"attribute %s is %s: %s",
-				printable.QuoteShort(name),
+				texts.QuoteShort(name),
 				element.AttributeType(name).FriendlyName(),
 				err,
 			)

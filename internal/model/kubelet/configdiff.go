@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/model/tape"
 )
 
@@ -179,8 +178,8 @@ func isSameText(a, b string) bool {
 	if dErr == nil && eErr == nil {
 		return d == e
 	}
-	p, pErr := quantity.Parse(a)
-	q, qErr := quantity.Parse(b)
+	p, pErr := ParseQuantity(a)
+	q, qErr := ParseQuantity(b)
 
 	return pErr == nil && qErr == nil && p.Cmp(q) == 0
 }

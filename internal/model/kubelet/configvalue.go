@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // normalize returns a copy of a value in the types of Config. Numbers keep all digits.
@@ -119,7 +119,7 @@ func encodeJSON(v any) []byte {
 		panic("kubelet: a configuration has a value that JSON does not have: " + err.Error())
 	}
 
-	return []byte(printable.EscapeForYAML(strings.TrimRight(b.String(), "\n")))
+	return []byte(texts.EscapeForYAML(strings.TrimRight(b.String(), "\n")))
 }
 
 // quoteYAML returns a text as a double-quoted scalar, which YAML and JSON parsers read as a string.

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 const hidden = "(sensitive)"
 
 // headerName is the name of a header of HTTP, before its colon.
-var headerName = lazy.Regexp("^[A-Za-z0-9-]+:")
+var headerName = texts.LazyRegexp("^[A-Za-z0-9-]+:")
 
 // hideValue returns a placeholder for the value of a secret flag. That of a header keeps its name and colon, or no
 // kubelet parses it.

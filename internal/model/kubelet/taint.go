@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Taint is one taint of a node. Its effect is one of NoSchedule, PreferNoSchedule, NoExecute.
@@ -101,7 +101,7 @@ func (t Taint) Check() error {
 		return nil
 	}
 	hint := ""
-	if near := nearest.Word(t.Effect, Effects()); near != "" {
+	if near := texts.Nearest(t.Effect, Effects()); near != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	return fmt.Errorf("invalid effect %q: want one of %s%s", t.Effect, strings.Join(Effects(), ", "), hint)

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Extra is stored in hcl.Diagnostic.Extra: the properties of a message besides its text.
@@ -64,7 +64,7 @@ func InFile(f *fault.Fault, detail string) *hcl.Diagnostic {
 }
 
 // word matches a text in quotes, or a word.
-var word = lazy.Regexp(`^("(\\.|[^"\\])*"|[^\s,:\]}]*)`)
+var word = texts.LazyRegexp(`^("(\\.|[^"\\])*"|[^\s,:\]}]*)`)
 
 // Warning returns a diagnostic that does not stop the boot.
 func Warning(

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Evident is a part of a text that is a secret by its form, whatever it is for.
@@ -62,34 +62,34 @@ const aroundLine = `["',;)\]\\]*[ \t\\]*(?:[nr]?\r?\n|(?:r\\+)?n|[#;])[ \t]*` +
 
 var (
 	// A key in a comment or in a list has more around each line. Words there are not a key.
-	privateKey = lazy.Regexp(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----` +
+	privateKey = texts.LazyRegexp(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----` +
 		`((\s|\\[nrt]?)*((\w|-)+: [^\n\\]*(\s|\\[nrt]?)+)*[A-Za-z0-9+/=]{8}|` + aroundLine + `[A-Za-z0-9+/=]{20})` +
 		`(?:` + aroundLine + `|[A-Za-z0-9+/=\s]|\\[nrt]?)*` +
 		`(-----END ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----)?`)
 	// A JSON Web Token: two objects and a signature.
-	webToken = lazy.Regexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
+	webToken = texts.LazyRegexp(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)
 	// The field of the kubelet's configuration begins with a small letter, so only a scheme makes that a header.
-	schemeHeader = lazy.Regexp(`(?im)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
+	schemeHeader = texts.LazyRegexp(`(?im)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
 		`(?:basic|bearer|digest|negotiate|apikey|splunk)\s+(` + secretValue + `+)` + isBehind)
-	tokenHeader = lazy.Regexp(`(?im)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*token\s+(` + secretValue + `+)` +
+	tokenHeader = texts.LazyRegexp(`(?im)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*token\s+(` + secretValue + `+)` +
 		isBehind)
-	bareHeader = lazy.Regexp(`(?m)\bA(?:uthorization|UTHORIZATION)["']?[ \t]*[:=][\[ \t"']*(` + secretValue + `+)` +
-		isBehind)
+	bareHeader = texts.LazyRegexp(`(?m)\bA(?:uthorization|UTHORIZATION)["']?[ \t]*[:=][\[ \t"']*(` +
+		secretValue + `+)` + isBehind)
 	// In a sentence, only a word with a digit is a secret.
-	headerWord = lazy.Regexp(`(?i)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
+	headerWord = texts.LazyRegexp(`(?i)\Aauthorization["'\]]*\s*[:=]\s*[\["'\\\s-]*` +
 		`(?:(?:basic|bearer|token|digest|negotiate|apikey|splunk)\s+)?(` + secretValue + `{8,})[ \t]`)
-	bearer = lazy.Regexp(`\bBearer\s+([A-Za-z0-9._~+/=*-]{6,})`)
-	basic  = lazy.Regexp(`\bBasic\s+([A-Za-z0-9+/]{6,}={0,2})`)
+	bearer = texts.LazyRegexp(`\bBearer\s+([A-Za-z0-9._~+/=*-]{6,})`)
+	basic  = texts.LazyRegexp(`\bBasic\s+([A-Za-z0-9+/]{6,}={0,2})`)
 	// Passwords have $, * and % too. A text that begins with them is a variable, stars, or a format.
-	urlPassword = lazy.Regexp(`//[^\s"'/?#@:<{\\]*:([^\s"'/?#@$<{*\\][^\s"'/?#@<{\\]*)@`)
-	formatVerb  = lazy.Regexp(`^%(?:\[\d+\])?[sqv]$`) // an argument of format() is the secret
+	urlPassword = texts.LazyRegexp(`//[^\s"'/?#@:<{\\]*:([^\s"'/?#@$<{*\\][^\s"'/?#@<{\\]*)@`)
+	formatVerb  = texts.LazyRegexp(`^%(?:\[\d+\])?[sqv]$`) // an argument of format() is the secret
 	// The last word of the name counts: a key alone is ordinary, and so is the token of a page.
-	urlQuery = lazy.Regexp(`(?i)//[^\s"'<>]*?(?:[?&]|\\u0026|&amp;|%26)(?:[a-z0-9]+[._-])*` +
+	urlQuery = texts.LazyRegexp(`(?i)//[^\s"'<>]*?(?:[?&]|\\u0026|&amp;|%26)(?:[a-z0-9]+[._-])*` +
 		`(?:token|password|passwd|secret|api[-_]?key|signature|sig)=` +
 		`((?:%[0-9A-Fa-f]{2}|[^\s"'&#$<>{}%*()\\])[^\s"'&#$<>{}*()\\]*)`)
-	settingValue = lazy.Regexp(`\b(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)` +
+	settingValue = texts.LazyRegexp(`\b(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)` +
 		`(?:["']?\s*[=:]\s*\\?(?:"([^"\\$]+)|'([^'\\$]+))|(?:=|:\s+)(` + secretValue + `+))`)
-	settingWord = lazy.Regexp(`--(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)["']?[\s,"']+(` +
+	settingWord = texts.LazyRegexp(`--(?:manifest[-_]url[-_]header|storage[-_]driver[-_]password)["']?[\s,"']+(` +
 		secretValue + `+)`)
 )
 
@@ -109,7 +109,7 @@ func isValue(s string) bool {
 }
 
 // placeholder matches a placeholder for a secret in an example: __TOKEN__, @PASSWORD@, YOUR_API_KEY, xxxxx, *****.
-var placeholder = lazy.Regexp(`^(?:__.*__|@.*@|[xX.*-]+|\*{3,}.*|` +
+var placeholder = texts.LazyRegexp(`^(?:__.*__|@.*@|[xX.*-]+|\*{3,}.*|` +
 	`(?:[A-Z]+[_-])*(?:TOKEN|PASSWORD|PASSWD|SECRET|KEY|CREDENTIALS?|CHANGE_?ME|REDACTED)(?:[_-][A-Z]+)*)$`)
 
 // isCredential reports whether a text is not a word of a sentence: it is long, or not of small letters.
@@ -233,7 +233,7 @@ func findPasswords(text string) [][2]int {
 }
 
 // pageToken matches the name of a parameter that says where the next page of a list begins.
-var pageToken = lazy.Regexp(`(?i)[?&._-](?:page|next|previous|prev|continue|continuation|sync)[._-]?token=$`)
+var pageToken = texts.LazyRegexp(`(?i)[?&._-](?:page|next|previous|prev|continue|continuation|sync)[._-]?token=$`)
 
 // findQueries finds secrets in queries of URLs.
 func findQueries(text string) [][2]int {

@@ -3,13 +3,13 @@ package secret
 import (
 	"strings"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 var (
-	headerField = lazy.Regexp(`\bstaticPodURLHeader\\?["']?[ \t]*:`)
+	headerField = texts.LazyRegexp(`\bstaticPodURLHeader\\?["']?[ \t]*:`)
 	// An element of a list, unless it has an expression.
-	headerValue = lazy.Regexp(`(?m)(?:[\[,]\s*|(?:^|:)[ \t]*-[ \t]+)` +
+	headerValue = texts.LazyRegexp(`(?m)(?:[\[,]\s*|(?:^|:)[ \t]*-[ \t]+)` +
 		`(?:\\?"([^"\\$\n]+)\\?"|'([^'$\n]+)'|([^\s"'\\,;:$%{}()\[\]-][^\s"'\\,;$%{}()\[\]]*)[ \t]*)(?:[,\]}]|\r?$)`)
 )
 

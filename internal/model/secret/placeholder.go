@@ -10,8 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Delimiters of placeholders: two code points of the private use area, refused in every input.
@@ -29,7 +28,7 @@ const (
 )
 
 // credentialName matches names that are file names for systemd, and that need no quotes in unit files, JSON and YAML.
-var credentialName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
+var credentialName = texts.LazyRegexp(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
 
 // maxName is the most bytes of a file name.
 const maxName = 255
@@ -67,7 +66,7 @@ func CheckCredentialName(name string) error {
 // maxResolved is how many bytes a text with its secrets may have.
 const maxResolved = 8 << 20
 
-var placeholderPattern = lazy.Regexp("\ue000(cred|json|b64):([^\ue000\ue001]*)\ue001")
+var placeholderPattern = texts.LazyRegexp("\ue000(cred|json|b64):([^\ue000\ue001]*)\ue001")
 
 var errUnmarked = errors.New(
 	"a placeholder of a credential (characters U+E000 and U+E001) that credential() did not make",
@@ -108,7 +107,7 @@ func ResolvePlaceholders(s string, get func(name string) ([]byte, error)) (strin
 		out.WriteString(text)
 		if out.Len() > maxResolved {
 			return "", fmt.Errorf("the text with its credentials (%s) is larger than %d MiB",
-				printable.QuoteAll(PlaceholderNames(s)), maxResolved>>20)
+				texts.QuoteAll(PlaceholderNames(s)), maxResolved>>20)
 		}
 		end = m[1]
 	}
@@ -146,7 +145,7 @@ func resolveOne(op, body string, get func(name string) ([]byte, error)) (string,
 			body,
 		)
 	}
-	return printable.EscapeForYAML(string(quoted[1 : len(quoted)-1])), nil
+	return texts.EscapeForYAML(string(quoted[1 : len(quoted)-1])), nil
 }
 
 // Find returns a credential from a text that ResolvePlaceholders made of a template. ok is false if the template

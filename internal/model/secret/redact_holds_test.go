@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // TestHolds refuses what holds a secret, and no text for a short one, which may be an ordinary word.
@@ -60,7 +60,7 @@ func TestTail(t *testing.T) {
 			for at := 0; at < len(output); at += size {
 				_, _ = tail.Write([]byte(output[at:min(at+size, len(output))]))
 			}
-			got := r.String(printable.Text(tail.Text()))
+			got := r.String(texts.Escape(tail.Text()))
 			if !strings.HasPrefix(got, ellipsis) || !strings.HasSuffix(got, strings.Repeat("y", min(after, most))) {
 				t.Fatalf("%d bytes after the secret: got %q, want an ellipsis and the last bytes", after, got)
 			}

@@ -3,7 +3,7 @@ package secret
 import (
 	"strings"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // hiddenText replaces the secret half of a bootstrap token. The other half, the id, is not secret: it names the Secret
@@ -44,8 +44,8 @@ func isToken(s string, start int) bool {
 }
 
 // hostWord matches the text before the name of a host, or before the value of a label.
-var hostWord = lazy.Regexp(`(?i)(?:host|host[_-]?name|hostname-override|node|node[_-]?name|server|servers|domain|` +
-	`zone|\bname|\.[a-z0-9-]+/[a-z0-9._-]+)["']?\s*[:=]\s*[\["']*$`)
+var hostWord = texts.LazyRegexp(`(?i)(?:host|host[_-]?name|hostname-override|node|node[_-]?name|server|servers|` +
+	`domain|zone|\bname|\.[a-z0-9-]+/[a-z0-9._-]+)["']?\s*[:=]\s*[\["']*$`)
 
 // isHost reports whether a text in the form of a token is the name of a host by its context: a part of a URL or a path,
 // with a port, or behind a word for a host.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/desired"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -84,7 +84,7 @@ func FindWriter(s *lang.Site) hcl.Range {
 }
 
 // variableAlone matches an expression that is one variable, also in a list or in a text.
-var variableAlone = lazy.Regexp(
+var variableAlone = texts.LazyRegexp(
 	`^[\["\s]*(?:\$\{)?\s*var\.([A-Za-z_][\w-]*)(?:\[[^\]]*\]|\.\w+)*\s*\}?[\]",\s]*$`,
 )
 

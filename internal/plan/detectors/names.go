@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -35,7 +35,7 @@ func (locks Locks) CheckNames(s *lang.Site, from tape.Source) hcl.Diagnostics {
 			continue
 		}
 		areAllDescribed = false
-		similar := nearest.Word(name, undeclared)
+		similar := texts.Nearest(name, undeclared)
 		if similar == "" || slices.Contains(installed, name) {
 			continue
 		}

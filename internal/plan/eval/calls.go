@@ -12,8 +12,8 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/desired"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/model/value"
 )
 
@@ -144,7 +144,7 @@ func suggestFunction(name string, known []string) string {
 		return "Read the node's files with file(PATH), fileexists(PATH) and stage \"fetch-config\", and the " +
 			"site's with sitedata(NAME) and templatefile(NAME, VARS)."
 	}
-	if near := nearest.Word(name, known); near != "" {
+	if near := texts.Nearest(name, known); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/functions"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -93,7 +93,7 @@ func (e *Eval) readData(name string) (cty.Value, error) {
 
 // askName asks for the name of a file of the site that was probably meant, to follow a message; "" for none.
 func askName(name string, known []string) string {
-	meant := nearest.Word(name, known)
+	meant := texts.Nearest(name, known)
 	if meant == "" {
 		return ""
 	}

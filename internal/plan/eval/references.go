@@ -11,8 +11,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
@@ -544,7 +544,7 @@ func (e *Eval) suggestRoot(reference hcl.Traversal) string {
 	if found := e.findReference(name); found != "" {
 		return fmt.Sprintf(" Did you mean %s?", found)
 	}
-	if s := nearest.Word(name, roots); s != "" && len(name) > 2 {
+	if s := texts.Nearest(name, roots); s != "" && len(name) > 2 {
 		return fmt.Sprintf(" Did you mean %q?", s)
 	}
 
@@ -643,7 +643,7 @@ func (e *Eval) checkSteps(steps hcl.Traversal, t cty.Type, before hcl.Traversal)
 // refuseAttribute makes the error for an attribute that an object does not have.
 func (e *Eval) refuseAttribute(at hcl.Range, owner, name string, known []string) *hcl.Diagnostic {
 	next := schema.Suggest(name, known)
-	isNear := nearest.Word(name, known) != ""
+	isNear := texts.Nearest(name, known) != ""
 	found := ""
 	if !isNear && strings.HasPrefix(owner, "stage.") {
 		found = e.findReference(name)

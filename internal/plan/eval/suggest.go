@@ -10,7 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -116,7 +116,7 @@ func (e *Eval) suggestNumber(d *hcl.Diagnostic) string {
 }
 
 // calledName matches the function in a message of HCL about the number of arguments.
-var calledName = lazy.Regexp(`Function "([a-z0-9_]+)"`)
+var calledName = texts.LazyRegexp(`Function "([a-z0-9_]+)"`)
 
 // suggestCall returns how a function is called.
 func (e *Eval) suggestCall(d *hcl.Diagnostic) string {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
@@ -56,7 +55,7 @@ func FindLogind(a tape.LogindAns, planned []desired.File) rules.Logind {
 		ReadOnly: a.ReadOnly,
 	}
 	for _, d := range mergeLogindDropIns(a.DropIns, planned) {
-		value, isValid := quantity.ParseTimespan(d.Value)
+		value, isValid := unitfile.ParseTimespan(d.Value)
 		if isValid && path.Base(d.Path) > kubeletLogindConf { // logind ignores an invalid value
 			l.Later, l.LaterDelay = d.Path, value
 		}

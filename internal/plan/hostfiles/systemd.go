@@ -14,10 +14,9 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/desired"
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
@@ -225,14 +224,14 @@ func checkSections(f desired.File) hcl.Diagnostics {
 		"ExecStart ExecStartPre ExecStartPost ExecStop ExecStopPost ExecReload ExecCondition")
 	for _, s := range unitfile.Parse(f.Text.Template()) {
 		next := ""
-		near := nearest.Word(s.Name, settings)
+		near := texts.Nearest(s.Name, settings)
 		switch {
 		case strings.HasPrefix(s.Section, "X-") || strings.HasPrefix(s.Name, "X-"):
 		case s.Section == "":
 			next = fmt.Sprintf("%s= is in no section. Write [Service] or another one in a line before it.", s.Name)
 		case !slices.Contains(known, s.Section):
 			next = fmt.Sprintf("It knows no section [%s]. Write [%s].", s.Section,
-				cmp.Or(nearest.Word(s.Section, known), "Service"))
+				cmp.Or(texts.Nearest(s.Section, known), "Service"))
 		case s.Section == "Service" && near != "" && near != s.Name:
 			next = fmt.Sprintf("It knows no setting %s=. Write %s=.", s.Name, near)
 		}
@@ -292,4 +291,4 @@ func CheckSystemFiles(n desired.Node, isMissing func(path string) bool) hcl.Diag
 }
 
 // interfaceSysctl is a parameter of one network interface.
-var interfaceSysctl = lazy.Regexp(`^/proc/sys/net/ipv[46]/(conf|neigh)/`)
+var interfaceSysctl = texts.LazyRegexp(`^/proc/sys/net/ipv[46]/(conf|neigh)/`)

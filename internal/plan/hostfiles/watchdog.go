@@ -11,7 +11,6 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet/known"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
@@ -74,7 +73,7 @@ func findWatchdog(n desired.Node, start *tape.StartAns, at hcl.Range) (timeout t
 			timeout = 0
 		}
 		text, isSet := unitfile.Last(f.Text.Template(), "Service", "WatchdogSec")
-		planned, isValid := quantity.ParseTimespan(text)
+		planned, isValid := unitfile.ParseTimespan(text)
 		if isSet && (isValid || text == "") {
 			timeout = planned
 			at = f.FindDeclaration()

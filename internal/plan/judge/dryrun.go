@@ -19,9 +19,9 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -264,7 +264,7 @@ func ofDryRun(d *hcl.Diagnostic) *hcl.Diagnostic {
 }
 
 // word matches what may be the name of a flag, a field or a feature gate.
-var word = lazy.Regexp(`[A-Za-z][A-Za-z0-9./_-]*`)
+var word = texts.LazyRegexp(`[A-Za-z][A-Za-z0-9./_-]*`)
 
 // findNamed returns the flags, fields, feature gates and labels of the node that a text of the kubelet names, in the
 // order of the text.
@@ -328,7 +328,7 @@ func isFieldName(word, pointer, text string) bool {
 }
 
 // upper matches a capital.
-var upper = lazy.Regexp(`[A-Z]`)
+var upper = texts.LazyRegexp(`[A-Z]`)
 
 // addFields adds the fields of a configuration by their names, and feature gates as such. Of fields with one name the
 // first counts.

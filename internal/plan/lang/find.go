@@ -10,10 +10,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/filekind"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -268,7 +267,7 @@ func looksLikeSiteFile(base string) bool {
 	return !isIgnored(name) && name != LockFile && misspelt().MatchString(name)
 }
 
-var misspelt = lazy.Regexp(`\.hcl|\.(hlc|hc|hl|chl)$|vars|\.tftpl|\.(tf|var|tmpl|tpl|ya?ml|json|toml)$|^[0-9]+-`)
+var misspelt = texts.LazyRegexp(`\.hcl|\.(hlc|hc|hl|chl)$|vars|\.tftpl|\.(tf|var|tmpl|tpl|ya?ml|json|toml)$|^[0-9]+-`)
 
 // isNamed reports whether a site, or a test in the folder of a file, names the file: then it is data.
 func isNamed(fsys Files, file string, files []tape.SiteFile) bool {
@@ -300,8 +299,8 @@ func isNamed(fsys Files, file string, files []tape.SiteFile) bool {
 func (f *finder) addPath(name string) {
 	st, err := f.fsys.Lstat(name)
 	next := "Rename it, or name another."
-	if filekind.IsRecording(name) {
-		next = "This is " + filekind.Recording + ": name it with --from."
+	if texts.IsRecording(name) {
+		next = "This is " + texts.KindRecording + ": name it with --from."
 	}
 
 	switch {

@@ -16,10 +16,10 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -445,7 +445,7 @@ func describeWord(line string) string {
 }
 
 // unquoted matches a path, an amount, a duration, a taint or the name of an image without quotes.
-var unquoted = lazy.Regexp(
+var unquoted = texts.LazyRegexp(
 	`^(/[\w./-]+|[0-9][0-9.]*[A-Za-z%]\w*|[\w./-]+=[\w.-]*:[A-Za-z]+|[A-Za-z][\w.-]*[:/][\w./:-]+)$`,
 )
 

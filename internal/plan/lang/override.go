@@ -12,8 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -224,7 +224,7 @@ func (l *loader) suggestBase(over *definition) string {
 	}
 	slices.Sort(known)
 
-	if near := nearest.Word(over.String(), known); near != "" {
+	if near := texts.Nearest(over.String(), known); near != "" {
 		return fmt.Sprintf("Did you mean %s?", near)
 	}
 	if len(known) > 0 {

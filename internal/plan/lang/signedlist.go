@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // signedList has the files of a signed site.
@@ -22,10 +22,10 @@ type signedList struct {
 }
 
 // listedFile is a line of sha256sum: the hash, a space, a space or an asterisk, and the name.
-var listedFile = lazy.Regexp(`^([0-9a-f]{64}) [ *](.+)$`)
+var listedFile = texts.LazyRegexp(`^([0-9a-f]{64}) [ *](.+)$`)
 
 // listedCounter is the line with the counter.
-var listedCounter = lazy.Regexp(`^# counter: ([0-9]+)$`)
+var listedCounter = texts.LazyRegexp(`^# counter: ([0-9]+)$`)
 
 // parseList parses lines as sha256sum prints them, and a comment with the counter. Files that no site reads, such as
 // tests, are left out.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/functions"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // addTemplate adds a template of templatefile() by its name without the directory.
@@ -45,7 +45,7 @@ func (l *loader) addTemplate(name string, src []byte) {
 }
 
 // directive is a word of a template's directive, or of another language, with which a reference or a directive begins.
-var directive = lazy.Regexp(`^[$%]\{~?\s*(if|for|else|endif|endfor)\b`)
+var directive = texts.LazyRegexp(`^[$%]\{~?\s*(if|for|else|endif|endfor)\b`)
 
 // describeDirectives returns messages of HCL's parser with a next step for directives. One whose keyword is not known
 // is reported alone: the end that belongs to it is correct.

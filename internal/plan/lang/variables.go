@@ -14,9 +14,9 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -90,11 +90,11 @@ func (l *loader) checkSensitive(v *Variable, typ *hclsyntax.Attribute) {
 }
 
 var (
-	secretName = lazy.Regexp(
+	secretName = texts.LazyRegexp(
 		`(^|[_-])(password|passwd|passphrase|pw|pass|pin|secret|token|` +
 			`apikey|credentials?|(private|api|access|secret|encryption|shared)[_-]key)$`,
 	)
-	wordStart = lazy.Regexp(`([a-z0-9])([A-Z])`)
+	wordStart = texts.LazyRegexp(`([a-z0-9])([A-Z])`)
 )
 
 // soundsSecret reports whether a value is a secret by its name: db_password, apiToken, private_key; not
@@ -275,7 +275,7 @@ func (l *loader) hideLine(file string, start, end int) {
 }
 
 // beforeValue matches the text before the value in a line of a vars file, also as other languages write it.
-var beforeValue = lazy.Regexp(`^[ \t]*(?:export[ \t]+)?["']?([A-Za-z_][\w-]*)["']?[ \t]*[=:][ \t]*`)
+var beforeValue = texts.LazyRegexp(`^[ \t]*(?:export[ \t]+)?["']?([A-Za-z_][\w-]*)["']?[ \t]*[=:][ \t]*`)
 
 // HideValues returns the text of a vars file that cannot be read, as diagnostics may show it: each of its lines may
 // have a secret. Of a line only the name of a known variable stays, because another word may be a part of a secret.

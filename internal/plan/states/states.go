@@ -18,7 +18,6 @@ import (
 
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/effective"
 	"github.com/prelet/prelet/stages"
@@ -287,7 +286,7 @@ func listMemorySizes(n tape.NUMANode) map[string]uint64 {
 
 	out := map[string]uint64{"memory": uint64(*n.MemoryBytes)}
 	for size, pages := range n.HugePages {
-		bytes, err := quantity.Parse(size) // 64Ki, 2Mi, 1Gi
+		bytes, err := kubelet.ParseQuantity(size) // 64Ki, 2Mi, 1Gi
 		if err != nil {
 			return nil
 		}
@@ -305,7 +304,7 @@ func sumReservedMemory(config map[string]any) map[string]uint64 {
 		one, _ := item.(map[string]any)
 		limits, _ := one["limits"].(map[string]any)
 		for name, amount := range limits {
-			q, err := quantity.Parse(fmt.Sprint(amount))
+			q, err := kubelet.ParseQuantity(fmt.Sprint(amount))
 			if err == nil && q.Sign() > 0 {
 				out[fmt.Sprint(one["numaNode"], " ", name)] += uint64(q.Value())
 			}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/prelet/prelet/internal/model/nearest"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // SuggestBeside returns the end of a message about a path that does not exist: the most similar name in its folder, or
@@ -19,7 +19,7 @@ func SuggestBeside(path string) string {
 		names = append(names, entry.Name())
 	}
 
-	meant := nearest.Word(filepath.Base(path), names)
+	meant := texts.Nearest(filepath.Base(path), names)
 	if meant == "" {
 		return ""
 	}

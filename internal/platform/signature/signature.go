@@ -11,7 +11,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/prelet/prelet/internal/model/filekind"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Verify returns an error unless one of keys has signed text. keys has a public key of OpenSSH on each line; empty
@@ -68,7 +68,7 @@ func parseKeys(text []byte) ([]ssh.PublicKey, error) {
 
 		key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
 		switch {
-		case filekind.Of([]byte(line)) == "a private key":
+		case texts.KindOf([]byte(line)) == "a private key":
 			return nil, fmt.Errorf("line %d of the trusted keys begins a private key; write that of its .pub file, "+
 				"and make a new pair: the private key must not be on nodes", number+1)
 		case err != nil:

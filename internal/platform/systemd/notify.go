@@ -8,7 +8,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/prelet/prelet/internal/model/printable"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // notifyTimeout is how long a message waits for a service manager whose queue of messages is full.
@@ -22,7 +22,7 @@ type Notifier struct{}
 // outlives the process only with RemainAfterExit=.
 func (n Notifier) Status(line string) error {
 	// Each line of a message is an assignment. The text of a stage must not be able to add one.
-	return n.send("STATUS=" + printable.Text(strings.Join(strings.Fields(line), " ")))
+	return n.send("STATUS=" + texts.Escape(strings.Join(strings.Fields(line), " ")))
 }
 
 // Ready reports that the service is running. Only units with Type=notify wait for it.

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 )
@@ -314,7 +313,7 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 		p, isOptional := strings.CutPrefix(u.expandSpecifiers(file.Value), "-")
 		out.EnvironmentFiles = append(out.EnvironmentFiles, unitfile.EnvironmentFile{Path: p, Optional: isOptional})
 	}
-	out.Watchdog, _ = quantity.ParseTimespan(u.Settings.Last("WatchdogSec"))
+	out.Watchdog, _ = unitfile.ParseTimespan(u.Settings.Last("WatchdogSec"))
 
 	return out
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/prelet/prelet/internal/machine/probe"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -116,7 +116,7 @@ func describeInitiator(r rule, look *nodefile.Look) (string, error) {
 	return r.why, err
 }
 
-var initiatorName = lazy.Regexp(`(?m)^\s*InitiatorName\s*=`)
+var initiatorName = texts.LazyRegexp(`(?m)^\s*InitiatorName\s*=`)
 
 // describeHostname returns why a host name should not be in an image. A name that identifies no machine may be.
 func (o Subject) describeHostname(_ rule, look *nodefile.Look) (string, error) {
@@ -181,7 +181,7 @@ func (o Subject) describeCredential(r rule, look *nodefile.Look) (string, error)
 	return r.why, nil
 }
 
-var setCredential = lazy.Regexp(`(?m)^\s*SetCredential\s*=\s*([^:\s]+):`)
+var setCredential = texts.LazyRegexp(`(?m)^\s*SetCredential\s*=\s*([^:\s]+):`)
 
 // describeUnit returns why a drop-in must not be in an image: it sets a secret of prelet, or contains one.
 func (o Subject) describeUnit(r rule, look *nodefile.Look) (string, error) {

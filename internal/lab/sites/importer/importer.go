@@ -13,15 +13,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	kjson "sigs.k8s.io/json"
-
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/hashicorp/hcl/v2"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/stages/builtin"
@@ -40,10 +39,10 @@ const CAHashHelp = pinHelp + " To join without verifying TLS is not offered, bec
 	"any server that answered would get the bootstrap token and could configure the node."
 
 var (
-	hashPattern  = lazy.Regexp(`^sha256:[0-9a-fA-F]{64}$`)
-	unknownField = lazy.Regexp(`unknown field "(.*)"`)
-	wrongField   = lazy.Regexp(`cannot unmarshal (\S+) into Go struct field \S*?\.(\S+) of type (\S+)`)
-	kindPattern  = lazy.Regexp(`\bkind["']?[ \t]*:`) // in JSON, or in the flow style of YAML
+	hashPattern  = texts.LazyRegexp(`^sha256:[0-9a-fA-F]{64}$`)
+	unknownField = texts.LazyRegexp(`unknown field "(.*)"`)
+	wrongField   = texts.LazyRegexp(`cannot unmarshal (\S+) into Go struct field \S*?\.(\S+) of type (\S+)`)
+	kindPattern  = texts.LazyRegexp(`\bkind["']?[ \t]*:`) // in JSON, or in the flow style of YAML
 )
 
 // Values are the values that an imported file lacks.

@@ -15,7 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
@@ -90,8 +90,8 @@ type joinPage struct {
 }
 
 var (
-	documentStart = lazy.Regexp(`(?m)^---.*$`)
-	tokenPattern  = lazy.Regexp(`[a-z0-9]{6}\.[a-z0-9]{16}`)
+	documentStart = texts.LazyRegexp(`(?m)^---.*$`)
+	tokenPattern  = texts.LazyRegexp(`[a-z0-9]{6}\.[a-z0-9]{16}`)
 )
 
 // importJoin imports the only JoinConfiguration of a YAML file.

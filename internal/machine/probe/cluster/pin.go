@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/filekind"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 const maxCAs = 64 // certificates in one bundle
@@ -83,7 +83,7 @@ func GivenTrust(
 ) (Trust, error) {
 	if _, err := parseBundle(text); err != nil {
 		why, next := name+" contains no certificate", ""
-		if kind := filekind.Of(text); kind != "" && kind != filekind.Certificate {
+		if kind := texts.KindOf(text); kind != "" && kind != texts.KindCertificate {
 			why, next = name+" is "+kind, needCA
 		}
 		return Trust{}, &fault.Fault{Code: fault.ClusterUnusable, Why: why, Next: next}
@@ -215,7 +215,7 @@ const needCA = "Give the cluster's CA, which is /etc/kubernetes/pki/ca.crt on a 
 func parseBundle(bundle []byte) ([]*x509.Certificate, error) {
 	certs, err := cert.ParseCertsPEM(bundle)
 	blocks := bytes.Count(bundle, []byte("-----BEGIN "))
-	kind := filekind.Of(bundle)
+	kind := texts.KindOf(bundle)
 
 	switch {
 	case blocks == 0 && kind != "":

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // Token reads a bootstrap token, "id.secret". It is called late and only if needed.
@@ -21,7 +21,7 @@ var errMalformedToken = errors.New(
 // errEmptyToken is the error for a credential without content.
 var errEmptyToken = errors.New("the token is empty")
 
-var tokenPattern = lazy.Regexp(`^([a-z0-9]{6})\.([a-z0-9]{16})\n?$`)
+var tokenPattern = texts.LazyRegexp(`^([a-z0-9]{6})\.([a-z0-9]{16})\n?$`)
 
 // ParseToken splits a bootstrap token, [a-z0-9]{6}.[a-z0-9]{16}. One newline at the end is allowed, as in files. The
 // error does not contain the text.

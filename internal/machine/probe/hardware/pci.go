@@ -13,15 +13,15 @@ import (
 
 	"github.com/jaypipes/ghw"
 
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 const pciFolder = "sys/bus/pci/devices"
 
 // pciAddress matches domain:bus:device.function. Domains have up to eight digits in virtual machines of some clouds
 // and below Intel's VMD.
-var pciAddress = lazy.Regexp(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$`)
+var pciAddress = texts.LazyRegexp(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$`)
 
 // compareAddresses orders PCI addresses as numbers: 10000:00:00.0 comes after 0000:00:00.0. The kernel writes no
 // leading zeros in a domain of more than four digits.

@@ -29,8 +29,8 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/failure"
-	"github.com/prelet/prelet/internal/model/lazy"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
@@ -295,7 +295,7 @@ func (d DryRun) mentions(field string) bool {
 }
 
 // password matches the password in an address.
-var password = lazy.Regexp(`(://[^/?#@:\s]*:)[^/?#@\s]+@`)
+var password = texts.LazyRegexp(`(://[^/?#@:\s]*:)[^/?#@\s]+@`)
 
 // hideValue returns a value of the same form for a flag with a secret: other users may read a command line.
 func hideValue(name, value string) string {

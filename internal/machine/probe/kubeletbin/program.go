@@ -14,10 +14,9 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/lazy"
-	"github.com/prelet/prelet/internal/model/printable"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
@@ -69,7 +68,7 @@ func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*tape.AcceptsAns, 
 var ErrNoVersion = errors.New("--version does not print a version")
 
 // looksLikeVersion matches versions, also of vendors: v1.36.3+rke2r1.
-var looksLikeVersion = lazy.Regexp(`^v[0-9][0-9A-Za-z.+~_-]{0,62}$`)
+var looksLikeVersion = texts.LazyRegexp(`^v[0-9][0-9A-Za-z.+~_-]{0,62}$`)
 
 // askVersion starts the binary.
 func (b *Binary) askVersion(ctx context.Context) (string, error) {
@@ -193,7 +192,7 @@ func addLastLine(err error, written string, isHidden func(folder string) bool) e
 	if len(lines) == 0 {
 		return err
 	}
-	last := printable.Text(strings.TrimSpace(lines[len(lines)-1]))
+	last := texts.Escape(strings.TrimSpace(lines[len(lines)-1]))
 	for _, folder := range []string{"/home", "/root", "/run/user"} {
 		if strings.Contains(last, folder+"/") && isHidden(folder) {
 			return fmt.Errorf("%w: %s (ProtectHome= of prelet.service hides %s from it: put the kubelet elsewhere, or "+

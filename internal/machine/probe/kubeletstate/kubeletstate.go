@@ -23,7 +23,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/cluster"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/plugins/contract"
@@ -187,7 +187,7 @@ func (p Probe) checkCluster(ctx context.Context, k cluster.Kubeconfig, name, why
 }
 
 // Approvable matches the error of Kubeconfig for a request that waits for approval, in a longer text.
-var Approvable = lazy.Regexp(`the node has not joined \([^\n]*?\), though the cluster answers: request \S+ has ` +
+var Approvable = texts.LazyRegexp(`the node has not joined \([^\n]*?\), though the cluster answers: request \S+ has ` +
 	`waited for approval [^\n]*?kubectl certificate approve [\w.-]+`)
 
 // describeJoin returns the state of the kubelet's request for a certificate, as the cluster reports it to the token

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // The keys of the annotations.
@@ -109,7 +109,7 @@ func Changes(have, values map[string]string) Patch {
 
 // codePattern matches the codes of reasons. A reader may print a command with one, so it must not contain anything that
 // a shell interprets.
-var codePattern = lazy.Regexp(`^[a-z][a-z0-9-]{0,39}$`)
+var codePattern = texts.LazyRegexp(`^[a-z][a-z0-9-]{0,39}$`)
 
 // Parse reads the annotations of a Node. ok is false if prelet has written none. Annotations that another program
 // changed so that they cannot be read are an error.

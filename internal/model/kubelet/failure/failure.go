@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -148,7 +148,7 @@ func readJSON(line string) string {
 }
 
 // errorStart matches klog's E and F, Go's panics, and cobra's errors.
-var errorStart = lazy.Regexp(`^([EF][0-9]{4}.|panic: |Error: |fatal error: )`)
+var errorStart = texts.LazyRegexp(`^([EF][0-9]{4}.|panic: |Error: |fatal error: )`)
 
 func isError(entry string) bool {
 	return errorStart().MatchString(entry)

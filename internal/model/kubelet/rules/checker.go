@@ -13,8 +13,8 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // minMinor is the oldest minor version that a kubelet of unknown version is assumed to have.
@@ -395,7 +395,7 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps
 // suggest returns a hint for a misspelt word: the nearest valid one, or all if they are few.
 func suggest(word string, valid []string) string {
 	const few = 10
-	near := nearest.Word(word, valid)
+	near := texts.Nearest(word, valid)
 	switch {
 	case near != "":
 		return "did you mean " + near + "?"

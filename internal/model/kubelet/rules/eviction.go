@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/quantity"
 )
 
 const percentHint = "write a number and %, like 10%"
@@ -16,7 +15,7 @@ func lacksThreshold(v value) bool { return v.lookUp("evictionSoft", v.key()) == 
 // isBadThreshold reports a threshold, or a minimum reclaim, that is out of its range.
 func isBadThreshold(v value) bool {
 	part, isPercent, err := kubelet.ParsePercentage(v.text())
-	amount, amountErr := quantity.Parse(v.text())
+	amount, amountErr := kubelet.ParseQuantity(v.text())
 	isReclaim := v.path[0] == "evictionMinimumReclaim"
 	// The kubelet accepts NaN as a threshold. As a reservation it is the least integer, which overflows when it is
 	// subtracted, unless something else is reserved.

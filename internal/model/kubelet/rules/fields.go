@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
-	"github.com/prelet/prelet/internal/model/nearest"
-	"github.com/prelet/prelet/internal/model/quantity"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 const (
@@ -45,7 +45,7 @@ func reportDeprecated(c *checker) {
 }
 
 func isBadAmount(v value) bool {
-	amount, err := quantity.Parse(v.text())
+	amount, err := kubelet.ParseQuantity(v.text())
 	switch {
 	case !slices.Contains(reservableResources, v.key()):
 	case err != nil:
@@ -58,7 +58,7 @@ func isBadAmount(v value) bool {
 }
 
 func isBadThresholdAmount(v value) bool {
-	_, err := quantity.Parse(v.text())
+	_, err := kubelet.ParseQuantity(v.text())
 
 	return isSignal(v) && !strings.HasSuffix(v.text(), "%") && err != nil &&
 		v.because(quantityHint, `failed to parse quantity "{value}": %s`, err)
@@ -190,7 +190,7 @@ func (w walker) suggestField(prefix, name string) string {
 		others = append(others, flag.Field)
 	}
 
-	near := nearest.Word(name, siblings)
+	near := texts.Nearest(name, siblings)
 	if near == "" && len(others) > 0 {
 		near = others[0]
 	}
@@ -268,7 +268,7 @@ func (w walker) checkText(path []string, t known.Type, text string) bool {
 			w.report(badDuration, path, durationHint, "%s", err)
 		}
 	case known.Quantity:
-		if _, err := quantity.Parse(strings.TrimSpace(text)); err != nil { // as resource.Quantity.UnmarshalJSON
+		if _, err := kubelet.ParseQuantity(strings.TrimSpace(text)); err != nil { // as resource.Quantity.UnmarshalJSON
 			w.report(badQuantity, path, quantityHint, "failed to parse quantity %q: %s", text, err)
 		}
 	default:

@@ -11,8 +11,8 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
-	"github.com/prelet/prelet/internal/model/nearest"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // DropInVariable is the environment variable without which a kubelet of 1.28 or 1.29 does not start with --config-dir.
@@ -66,7 +66,7 @@ func isUnknownFlag(v value) bool {
 }
 
 func (c *checker) suggestFlag(name string) string {
-	if near := nearest.Word(name, known.Flags(c.minor)); near != "" {
+	if near := texts.Nearest(name, known.Flags(c.minor)); near != "" {
 		return "did you mean --" + near + "?"
 	}
 	if _, isField := known.FieldAt(name, c.minor); isField {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
-	"github.com/prelet/prelet/internal/model/quantity"
 )
 
 // badFlag is a flag whose value cannot be parsed.
@@ -86,7 +85,7 @@ func parseFlagValue(f Flag, flag known.Flag, t known.Type) (value any, err error
 	case "duration", "durationorint":
 		_, err = time.ParseDuration(f.Value)
 	case "quantity":
-		_, err = quantity.Parse(f.Value)
+		_, err = kubelet.ParseQuantity(f.Value)
 	case "stringlist":
 		value, err = parseList(f.Value)
 	case "bools":
@@ -202,7 +201,7 @@ func parseReservedMemory(text string) (any, error) {
 		limits := map[string]any{}
 		for _, pair := range strings.Split(amounts, ",") {
 			name, amount, _ := strings.Cut(pair, "=")
-			_, err := quantity.Parse(amount)
+			_, err := kubelet.ParseQuantity(amount)
 			isValid = isValid && err == nil && (name == "memory" || strings.HasPrefix(name, "hugepages-"))
 			limits[name] = amount
 		}

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/quantity"
 )
 
 const logSize = "containerLogMaxSize"
@@ -41,7 +40,7 @@ func isNoAddress(v value) bool {
 
 // isBadLogSize reports a size that the kubelet cannot parse. A negative one disables rotation.
 func isBadLogSize(v value) bool {
-	size, err := quantity.Parse(v.text())
+	size, err := kubelet.ParseQuantity(v.text())
 	if _, isInteger := size.AsInt64(); err == nil && !isInteger {
 		err = fmt.Errorf("invalid max log size")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/known"
-	"github.com/prelet/prelet/internal/model/quantity"
 )
 
 // value is the value at a place: of a field as it is set, or of a flag.
@@ -113,7 +112,7 @@ func (v value) duration() (time.Duration, bool) {
 
 // amount parses a text or a number as resource.Quantity.UnmarshalJSON does.
 func (v value) amount() (resource.Quantity, error) {
-	return quantity.Parse(strings.TrimSpace(fmt.Sprint(v.raw)))
+	return kubelet.ParseQuantity(strings.TrimSpace(fmt.Sprint(v.raw)))
 }
 
 // fails reports whether there is an error, which is {why}.

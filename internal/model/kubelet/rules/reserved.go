@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/quantity"
 )
 
 const (
@@ -119,7 +118,7 @@ func (c *checker) sumReserved(name string) *resource.Quantity {
 
 func (c *checker) reservedAmount(field, name string) resource.Quantity {
 	text, _ := c.lookUp(field, name).(string)
-	amount, err := quantity.Parse(text)
+	amount, err := kubelet.ParseQuantity(text)
 	if err != nil {
 		return resource.Quantity{}
 	}
@@ -153,7 +152,7 @@ func (c *checker) evictionAmount(signal string, capacity int64) (amount resource
 		return amount, false
 	}
 	if !isPercent {
-		amount, err = quantity.Parse(threshold)
+		amount, err = kubelet.ParseQuantity(threshold)
 
 		return amount, err == nil
 	}

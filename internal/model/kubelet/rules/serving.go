@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // lacksHTTP2 reports cipher suites without one of the two of which HTTP/2 needs one.
@@ -108,7 +108,7 @@ func isBadListenAddress(v value) bool {
 
 // leadingZeros matches leading zeros of a number in an IPv4 address, which the kubelet ignores: k8s.io/utils/net,
 // ParseIPSloppy.
-var leadingZeros = lazy.Regexp(`\b0+(\d)`)
+var leadingZeros = texts.LazyRegexp(`\b0+(\d)`)
 
 // isAddress reports whether the kubelet accepts an IP address, which may not have a zone.
 func isAddress(text string) bool {

@@ -1,6 +1,6 @@
-// Package printable escapes texts from outside for terminals, for messages, and for readers of YAML: the characters
-// that they would not show, would obey, or refuse.
-package printable
+// Package texts has what prelet does with a text before it reads it, and with one that it prints: it recognises the
+// kind of a file, finds the known word that is nearest to a misspelt one, and escapes what terminals would not show.
+package texts
 
 import (
 	"fmt"
@@ -9,8 +9,6 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/prelet/prelet/internal/model/lazy"
 )
 
 // IsVisible reports whether a rune is shown by terminals and does not control them: not a control character (C0, DEL,
@@ -23,9 +21,9 @@ func IsVisible(r rune) bool {
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Text returns s with escapes for invisible characters: \x1b, \u202e, and \xff for a byte that is not UTF-8. From
+// Escape returns s with escapes for invisible characters: \x1b, \u202e, and \xff for a byte that is not UTF-8. From
 // DEL on these are the escapes of JSON, since s may be JSON. Line breaks and tabs stay.
-func Text(s string) string {
+func Escape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
@@ -42,9 +40,9 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line is Text for one line: line breaks and tabs are escaped as well.
-func Line(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Text(s))
+// EscapeLine is Escape for one line: line breaks and tabs are escaped as well.
+func EscapeLine(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Escape(s))
 }
 
 // escapeRune returns the escape of a rune: that of JSON, except for characters that JSON always escapes.
@@ -78,7 +76,7 @@ func QuoteAll(texts []string) string {
 }
 
 // notYAML are the characters that JSON may contain and that YAML readers refuse or change.
-var notYAML = lazy.Regexp("[\u007f-\u009f\ufeff\ufffe\uffff]")
+var notYAML = LazyRegexp("[\u007f-\u009f\ufeff\ufffe\uffff]")
 
 // EscapeForYAML escapes characters inside of the strings of a JSON text, which remains the same JSON.
 func EscapeForYAML(text string) string {

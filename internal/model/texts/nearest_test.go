@@ -1,8 +1,8 @@
-package nearest
+package texts
 
 import "testing"
 
-func TestWord(t *testing.T) {
+func TestNearest(t *testing.T) {
 	known := []string{"labels", "from_detectors", "ip", "cpu", "gpus", "memory_gib", "model", "modes"}
 	for word, want := range map[string]string{
 		"lables":        "labels",
@@ -16,8 +16,8 @@ func TestWord(t *testing.T) {
 		"":              "",
 		"x":             "",
 	} {
-		if got := Word(word, known); got != want {
-			t.Errorf("Word(%q): got %q, want %q", word, got, want)
+		if got := Nearest(word, known); got != want {
+			t.Errorf("Nearest(%q): got %q, want %q", word, got, want)
 		}
 	}
 }

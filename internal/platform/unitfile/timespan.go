@@ -1,4 +1,4 @@
-package quantity
+package unitfile
 
 import (
 	"math"
@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/model/lazy"
+	"github.com/prelet/prelet/internal/model/texts"
 )
 
 // timespanPart is one number of a time span with its unit.
-var timespanPart = lazy.Regexp(`^([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµμ]*)\s*`)
+var timespanPart = texts.LazyRegexp(`^([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµμ]*)\s*`)
 
 // ParseTimespan parses a time span of systemd, such as 30, 1min 30s or infinity, which is the longest duration. A
 // number without a unit counts seconds. ok is false for a text that systemd does not accept, and then ignores. Source:

@@ -1,8 +1,8 @@
-package printable
+package texts
 
 import "testing"
 
-func TestVisible(t *testing.T) {
+func TestEscape(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain, grün, 日本, │ … →": "plain, grün, 日本, │ … →",
 		"a\nb\tc":                "a\nb\tc",
@@ -16,14 +16,14 @@ func TestVisible(t *testing.T) {
 		"a\U000e0041":            `a\udb40\udc41`,
 		"\ufffd":                 "\ufffd",
 	} {
-		if got := Text(in); got != want {
+		if got := Escape(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
-		if got := Text(want); got != want {
+		if got := Escape(want); got != want {
 			t.Errorf("%q once more: got %q", want, got)
 		}
 	}
-	if got, want := Line("a\nb\tc\x1b"), `a\nb\tc\x1b`; got != want {
+	if got, want := EscapeLine("a\nb\tc\x1b"), `a\nb\tc\x1b`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,26 +1,23 @@
-// Package filekind recognises the kind of a file, for messages about a file of the wrong kind.
-package filekind
+package texts
 
 import (
 	"bytes"
 	"strings"
-
-	"github.com/prelet/prelet/internal/model/lazy"
 )
 
 // The kinds that messages have a next step for.
 const (
-	Certificate = "a certificate"
-	Compressed  = "a compressed file" // a bundle, too
-	Kubeconfig  = "a kubeconfig"
-	Recording   = "a recording of prelet"
+	KindCertificate = "a certificate"
+	KindCompressed  = "a compressed file" // a bundle, too
+	KindKubeconfig  = "a kubeconfig"
+	KindRecording   = "a recording of prelet"
 )
 
 // head is as much of a file as its kind needs.
 const head = 4096
 
-// Of returns the kind of a text, as "a private key"; "" if it is unknown.
-func Of(text []byte) string {
+// KindOf returns the kind of a text, as "a private key"; "" if it is unknown.
+func KindOf(text []byte) string {
 	text = bytes.TrimSpace(text[:min(len(text), head)])
 	has := func(part string) bool { return bytes.Contains(text, []byte(part)) }
 	begins := func(magic string) bool { return bytes.HasPrefix(text, []byte(magic)) }
@@ -28,17 +25,17 @@ func Of(text []byte) string {
 	case len(text) == 0:
 		return "empty"
 	case begins("\x1f\x8b"), begins("\x28\xb5\x2f\xfd"), begins("\xfd7zXZ"), begins("BZh"):
-		return Compressed
+		return KindCompressed
 	case begins("PK\x03\x04"), len(text) > 262 && string(text[257:262]) == "ustar":
 		return "an archive"
 	case has("PRIVATE KEY-----"):
 		return "a private key"
 	case has("-----BEGIN CERTIFICATE-----"):
-		return Certificate
+		return KindCertificate
 	case begins("{") && has(`"format":`) && has(`"prelet":`):
-		return Recording
+		return KindRecording
 	case kubeconfig().Match(text):
-		return Kubeconfig
+		return KindKubeconfig
 	case lshw().Match(text):
 		return "the output of lshw"
 	}
@@ -54,17 +51,17 @@ func IsRecording(name string) bool {
 	return strings.HasSuffix(name, ".prelet") || strings.HasSuffix(name, ".prelet.gz")
 }
 
-// OfNamed is Of for the beginning of a file, of which the name may say more.
-func OfNamed(name string, text []byte) string {
+// KindOfNamed is KindOf for the beginning of a file, of which the name may say more.
+func KindOfNamed(name string, text []byte) string {
 	if len(text) > 0 && IsRecording(name) {
-		return Recording
+		return KindRecording
 	}
 
-	return Of(text)
+	return KindOf(text)
 }
 
 var (
-	kubeconfig = lazy.Regexp(`(?m)(^|[{,])\s*"?kind"?: "?Config\b`)
-	lshw       = lazy.Regexp(`^(\[\s*)?\{\s*"id"\s*:\s*"[^"]*",\s*"class"`)
-	kubernetes = lazy.Regexp(`(?m)^"?kind"?: "?([A-Z][A-Za-z]+)"?,?$`)
+	kubeconfig = LazyRegexp(`(?m)(^|[{,])\s*"?kind"?: "?Config\b`)
+	lshw       = LazyRegexp(`^(\[\s*)?\{\s*"id"\s*:\s*"[^"]*",\s*"class"`)
+	kubernetes = LazyRegexp(`(?m)^"?kind"?: "?([A-Z][A-Za-z]+)"?,?$`)
 )

@@ -1,5 +1,4 @@
-// Package nearest finds the known word that a misspelt word was probably meant to be, for the next step of a message.
-package nearest
+package texts
 
 import (
 	"strings"
@@ -10,10 +9,10 @@ import (
 // minPrefix is the length, in bytes, from which a word may be short for the only longer word that begins with it.
 const minPrefix = 4
 
-// Word returns the known word with the fewest differences from another. Of several it prefers a word that begins with
-// it, then the first. Two differences are allowed, in short words one for each two letters. If no word is near, it
+// Nearest returns the known word with the fewest differences from another. Of several it prefers a word that begins
+// with it, then the first. Two differences are allowed, in short words one for each two letters. If no word is near, it
 // returns the only known word that begins with it, or "".
-func Word(word string, known []string) string {
+func Nearest(word string, known []string) string {
 	if word == "" {
 		return ""
 	}

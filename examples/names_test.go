@@ -10,9 +10,8 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/lab/reference"
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
-	"github.com/prelet/prelet/schema"
-	"github.com/prelet/prelet/stages/builtin"
 )
 
 // namesFile lists the names that users of a version may rely on, one on each line.
@@ -58,7 +57,7 @@ func isKept(before, now string) bool {
 // facts; codes with their exit status; annotations.
 func listNames(t *testing.T) []string {
 	t.Helper()
-	text, err := schema.Describe(builtin.Language()).MarshalJSON()
+	text, err := json.Marshal(reference.Describe(reference.Collect()))
 	must(t, err)
 	var document map[string]any
 	must(t, json.Unmarshal(text, &document))

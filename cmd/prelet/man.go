@@ -19,7 +19,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lab/images"
-	"github.com/prelet/prelet/internal/lab/planning"
+	"github.com/prelet/prelet/internal/lab/reference"
 )
 
 // main writes the manual pages and the completions of shells into a folder, for tools/install.sh. Only this program,
@@ -69,7 +69,7 @@ func writeFiles(folder string) error {
 	}
 
 	title := fmt.Sprintf("%% \"PRELET\" \"5\" %q %q %q\n", date.Format(time.DateOnly), header.Source, header.Manual)
-	page := md2man.Render([]byte(title + languageText + plainMarkdown(planning.Language().Markdown())))
+	page := md2man.Render([]byte(title + languageText + plainMarkdown(reference.Describe(reference.Collect()).Markdown())))
 
 	return os.WriteFile(filepath.Join(folder, "prelet.5"), page, 0o644)
 }

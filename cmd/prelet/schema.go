@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/lab/planning"
+	"github.com/prelet/prelet/internal/lab/reference"
 )
 
 //go:generate go run . schema --out ../../docs
@@ -28,10 +28,10 @@ With --out it writes pages to DIR/reference and DIR/codes, one for each stage ty
 			case dir != "" && output.name != "markdown":
 				return fault.Usage.Errorf("--out writes Markdown pages; leave -o %s out", output.name)
 			case dir != "":
-				return planning.WriteReference(dir)
+				return reference.Write(dir)
 			}
 
-			language := planning.Language()
+			language := reference.Describe(reference.Collect())
 			if output.name == "yaml" {
 				return a.printJSON(language)
 			}

@@ -54,10 +54,13 @@ func (m *machine) patience(settle, timeout string) {
 // well is how a machine looks on which there is nothing to do.
 func (m *machine) well(generation int) {
 	m.T.Helper()
-	s := m.status()
-	if s.Code != 0 || s.Exit != 0 || s.Generation != generation || !s.Gate.Open || s.Gate.Generation != generation {
-		m.T.Errorf("status: %+v, want all well on generation %d", s, generation)
-	}
+	m.Within(time.Minute, "all is well", func() string { // status has another exit until the kubelet has started
+		s := m.status()
+		if s.Code != 0 || s.Exit != 0 || s.Generation != generation || !s.Gate.Open || s.Gate.Generation != generation {
+			return fmt.Sprintf("status: %+v, want all well on generation %d", s, generation)
+		}
+		return ""
+	})
 	m.running()
 }
 

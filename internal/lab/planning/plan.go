@@ -12,9 +12,9 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lab"
 	"github.com/prelet/prelet/internal/lab/printer"
+	"github.com/prelet/prelet/internal/lab/unitcheck"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/commit"
-	"github.com/prelet/prelet/internal/machine/unitflags"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/plan/evaluate"
@@ -66,16 +66,14 @@ func AddUnitFlags(p *evaluate.Plan, w lab.Request, site *lang.Site, version stri
 }
 
 // findUnit returns the kubelet's unit on a plan's machine.
-func findUnit(p *evaluate.Plan, w lab.Request, site *lang.Site, version string) (u unitflags.KubeletUnit, isHere bool) {
+func findUnit(p *evaluate.Plan, w lab.Request, site *lang.Site, version string) (u unitcheck.Unit, isHere bool) {
 	if w.From != "" || w.Root == "" && w.Hardware != "" {
 		return u, false
 	}
-	u = unitflags.KubeletUnit{
-		Root:    nodefile.Root(w.Root),
-		Name:    hostfiles.KubeletUnit(site),
-		Kubelet: version,
-	}
-	u.Planned = unitflags.ListPlanned(u.Root, p.Node.Files)
+	u.Root = nodefile.Root(w.Root)
+	u.Name = hostfiles.KubeletUnit(site)
+	u.Kubelet = version
+	u.Planned = unitcheck.ListPlanned(u.Root, p.Node.Files)
 	for _, c := range p.Changes {
 		if c.Action == "delete" {
 			u.Planned[c.File.Path] = nil

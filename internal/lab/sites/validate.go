@@ -15,12 +15,12 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lab"
 	"github.com/prelet/prelet/internal/lab/rehearsal"
+	"github.com/prelet/prelet/internal/lab/unitcheck"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/detector"
 	"github.com/prelet/prelet/internal/machine/dryrun"
 	"github.com/prelet/prelet/internal/machine/probe"
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
-	"github.com/prelet/prelet/internal/machine/unitflags"
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
@@ -142,13 +142,11 @@ func (o *Draft) Validate(e *machine.Env) Validated {
 		diags = append(diags, found...)
 	}
 	if o.Root != "" {
-		u := unitflags.KubeletUnit{
-			Root:    nodefile.Root(o.Root),
-			Name:    hostfiles.KubeletUnit(s),
-			Kubelet: o.KubeletVersion,
-		}
+		u := unitcheck.Unit{Kubelet: o.KubeletVersion}
+		u.Root = nodefile.Root(o.Root)
+		u.Name = hostfiles.KubeletUnit(s)
 		if !diags.HasErrors() {
-			u.Planned = unitflags.ListPlanned(u.Root, files)
+			u.Planned = unitcheck.ListPlanned(u.Root, files)
 		}
 		mayWrite := func(path string) bool { return hostfiles.MayWrite(s, path) }
 		diags = append(diags, u.CheckFlags()...)

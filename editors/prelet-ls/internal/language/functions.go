@@ -10,12 +10,12 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/prelet/prelet/internal/lab/reference"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
-	"github.com/prelet/prelet/schema"
 )
 
-func signatures(documented []schema.Function) map[string]hclschema.FunctionSignature {
+func signatures(documented []reference.Function) map[string]hclschema.FunctionSignature {
 	table := eval.New(context.Background(), &lang.Site{}, nil).Functions()
 	out := map[string]hclschema.FunctionSignature{}
 
@@ -54,7 +54,7 @@ func returnType(f function.Function) cty.Type {
 // maxExamples is how many examples of a function are shown.
 const maxExamples = 3
 
-func documentFunction(f schema.Function) string {
+func documentFunction(f reference.Function) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`%s`\n\n%s", f.Usage, linkPages(f.Doc))
 	for _, e := range f.Examples[:min(len(f.Examples), maxExamples)] {

@@ -12,11 +12,11 @@ import (
 	hclschema "github.com/hashicorp/hcl-lang/schema"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/lab/reference"
 	"github.com/prelet/prelet/internal/lab/repository"
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
-	"github.com/prelet/prelet/stages/builtin"
 )
 
 // Language is the language in the forms that an editor needs. It does not change after New.
@@ -26,19 +26,19 @@ type Language struct {
 	Repository *hclschema.BodySchema // of the file of a repository
 	Functions  map[string]hclschema.FunctionSignature
 
-	stages  map[string]schema.StageType  // by type
-	outputs map[string]map[string]string // documentation by type and path, as in nics[].speed_gbps
+	stages  map[string]reference.StageType // by type
+	outputs map[string]map[string]string   // documentation by type and path, as in nics[].speed_gbps
 }
 
 // New reads prelet's declarations.
 func New() *Language {
-	declared := builtin.Language()
+	declared := reference.Collect()
 	l := &Language{
 		Site:       hclschema.NewBodySchema(),
 		Test:       testFile(),
 		Repository: describeBody(repository.Block),
 		Functions:  signatures(declared.Functions),
-		stages:     map[string]schema.StageType{},
+		stages:     map[string]reference.StageType{},
 		outputs:    map[string]map[string]string{},
 	}
 
@@ -69,7 +69,7 @@ func New() *Language {
 }
 
 // StageTypes returns the documentation of the stage types, by type.
-func (l *Language) StageTypes() map[string]schema.StageType { return l.stages }
+func (l *Language) StageTypes() map[string]reference.StageType { return l.stages }
 
 // VarsFile returns the schema of a vars file: the variables of the site.
 func (l *Language) VarsFile(variables []Symbol) *hclschema.BodySchema {

@@ -9,8 +9,8 @@ import (
 
 	hcllang "github.com/hashicorp/hcl-lang/lang"
 
+	"github.com/prelet/prelet/internal/lab/reference"
 	"github.com/prelet/prelet/internal/plan/lang"
-	"github.com/prelet/prelet/schema"
 )
 
 // stageLabel is the type of a stage as far as it is typed, before the cursor.
@@ -69,7 +69,7 @@ func (s *Server) stageItems(here at) ([]completionItem, bool) {
 
 // stageSnippet returns the text behind the first quote of a stage: its name and its required arguments are to be
 // filled in.
-func stageSnippet(t schema.StageType) string {
+func stageSnippet(t reference.StageType) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s\" \"${1:name}\" {\n", t.Block.Type)
 	next := 2

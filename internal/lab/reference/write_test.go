@@ -1,4 +1,4 @@
-package planning
+package reference
 
 import (
 	"os"
@@ -36,10 +36,10 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 }
 
-func TestWriteReference(t *testing.T) {
+func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	if err := WriteReference(dir); err != nil {
-		t.Fatalf("WriteReference: %v, want no error", err)
+	if err := Write(dir); err != nil {
+		t.Fatalf("Write: %v, want no error", err)
 	}
 	pages := referencePages()
 	for name, want := range pages {
@@ -49,8 +49,11 @@ func TestWriteReference(t *testing.T) {
 		}
 	}
 
-	file := writeTestFile(t, "file", "")
-	if err := WriteReference(file); fault.CodeOf(err) != fault.CannotWrite {
-		t.Errorf("WriteReference below a file: %v, want code %q", err, fault.CannotWrite)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(file); fault.CodeOf(err) != fault.CannotWrite {
+		t.Errorf("Write below a file: %v, want code %q", err, fault.CannotWrite)
 	}
 }

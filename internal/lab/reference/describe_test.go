@@ -1,4 +1,4 @@
-package builtin
+package reference
 
 import (
 	"encoding/json"
@@ -21,9 +21,9 @@ import (
 )
 
 func TestEveryOutputIsDocumented(t *testing.T) {
-	ref := parseReference()
+	ref := parseProse()
 
-	for _, s := range Language().Stages {
+	for _, s := range Collect().Stages {
 		for _, o := range s.Outputs {
 			if o.Doc == "" {
 				t.Errorf("output %s of %s: got no doc, want one in reference.yaml", o.Name, s.Block.Type)
@@ -46,7 +46,7 @@ func TestEveryOutputIsDocumented(t *testing.T) {
 }
 
 func TestEveryFactIsDocumented(t *testing.T) {
-	f := Language().Facts
+	f := Collect().Facts
 	have := map[string]bool{}
 	for _, r := range f.Rows() {
 		have[r.Path] = true
@@ -71,8 +71,8 @@ func TestEveryFactIsDocumented(t *testing.T) {
 }
 
 func TestEveryFunctionIsListed(t *testing.T) {
-	l := Language()
-	have := map[string]schema.Function{}
+	l := Collect()
+	have := map[string]Function{}
 	for _, f := range l.Functions {
 		if f.Doc == "" || f.Usage == "" {
 			t.Errorf("function %s: got doc %q and usage %q, want both", f.Name, f.Doc, f.Usage)
@@ -99,7 +99,7 @@ func TestEveryFunctionIsListed(t *testing.T) {
 
 // TestSlugVectors compares the examples of the reference with the vectors for other implementations.
 func TestSlugVectors(t *testing.T) {
-	b, err := os.ReadFile("../../internal/model/functions/testdata/slug.json")
+	b, err := os.ReadFile("../../model/functions/testdata/slug.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestSlugVectors(t *testing.T) {
 	for _, v := range vectors {
 		want[fmt.Sprintf("slug(%q)", v.Text)] = fmt.Sprintf("%q", v.Slug)
 	}
-	for _, f := range Language().Functions {
+	for _, f := range Collect().Functions {
 		if f.Name != "slug" {
 			continue
 		}
@@ -137,7 +137,7 @@ func TestMeta(t *testing.T) {
 		"write":        {"when"},
 		"restart":      {"when", "timeout"},
 	}
-	for _, s := range Language().Stages {
+	for _, s := range Collect().Stages {
 		var got []string
 		for _, f := range s.Meta {
 			got = append(got, f.Spec().Name)
@@ -176,7 +176,7 @@ func TestDefaultsPassTheirChecks(t *testing.T) {
 			walk(where+" "+n.Type, n)
 		}
 	}
-	for _, s := range Language().Stages {
+	for _, s := range Collect().Stages {
 		walk(s.Block.Type, s.Block)
 		if s.Doc == "" {
 			t.Errorf("%s: got no doc, want one", s.Block.Type)
@@ -210,7 +210,7 @@ func TestDifferencesFromTerraform(t *testing.T) {
 
 		return string(b)
 	}
-	for _, d := range parseReference().Differences {
+	for _, d := range parseProse().Differences {
 		if got := result(d.Call, ours); got != d.Here {
 			t.Errorf("%s here: got %s, want %s", d.Call, got, d.Here)
 		}

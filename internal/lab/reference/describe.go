@@ -1,4 +1,4 @@
-package builtin
+package reference
 
 import (
 	_ "embed"
@@ -18,50 +18,51 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
+	"github.com/prelet/prelet/stages/builtin"
 )
 
 // anyDetector is the name of a detector in the tree of facts, whose type depends on the site.
 const anyDetector = "NAME"
 
 //go:embed reference.yaml
-var referenceText []byte
+var proseText []byte
 
-// reference is the prose of the reference, each list in the order in which it is shown. Types come from the stages and
+// prose is the prose of the reference, each list in the order in which it is shown. Types come from the stages and
 // results from evaluation.
-type reference struct {
-	Facts       []schema.Fact
-	Outputs     map[string][]schema.Output // by stage type, but detect-hw's, which are facts
-	Functions   []schema.Function          // that Terraform lacks, or has with another result
-	Differences []schema.Difference        // of expressions that Terraform has too
+type prose struct {
+	Facts       []Fact
+	Outputs     map[string][]Output // by stage type, but detect-hw's, which are facts
+	Functions   []Function          // that Terraform lacks, or has with another result
+	Differences []Difference        // of expressions that Terraform has too
 }
 
-func parseReference() reference {
-	var r reference
-	if err := yaml.UnmarshalStrict(referenceText, &r); err != nil {
+func parseProse() prose {
+	var r prose
+	if err := yaml.UnmarshalStrict(proseText, &r); err != nil {
 		panic(fmt.Sprintf("reference.yaml: %s", err))
 	}
 
 	return r
 }
 
-// Language returns everything that a site can be written with: blocks, stage types, functions, facts.
-func Language() schema.Language {
-	ref := parseReference()
-	l := schema.Language{Functions: listFunctions(ref), Differences: ref.Differences}
+// Collect returns everything that a site can be written with: blocks, stage types, functions, facts.
+func Collect() Language {
+	ref := parseProse()
+	l := Language{Functions: listFunctions(ref), Differences: ref.Differences}
 
 	for _, b := range schema.TopLevel() {
-		l.Blocks = append(l.Blocks, schema.TopBlock{
+		l.Blocks = append(l.Blocks, TopBlock{
 			Block: b,
 			Phase: phaseOf(b.Type),
 		})
 	}
 
-	for _, s := range Stages() {
+	for _, s := range builtin.Stages() {
 		l.Stages = append(l.Stages, describeStage(s, ref))
 
 		if s.Spec().Type == stages.DetectHW {
 			detectors := map[string]*contract.Description{anyDetector: nil}
-			l.Facts = schema.Facts{
+			l.Facts = Facts{
 				Type: s.Outputs(stages.Declared{Detectors: detectors}),
 				Docs: ref.Facts,
 			}
@@ -84,9 +85,9 @@ func phaseOf(block string) schema.Phase {
 	return schema.OfBlock
 }
 
-func describeStage(s stages.Stage, ref reference) schema.StageType {
+func describeStage(s stages.Stage, ref prose) StageType {
 	spec := s.Spec()
-	t := schema.StageType{
+	t := StageType{
 		Block:     spec.Block,
 		Phase:     spec.Phase,
 		Singleton: spec.Singleton,
@@ -102,10 +103,10 @@ func describeStage(s stages.Stage, ref reference) schema.StageType {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(types)) {
-		t.Outputs = append(t.Outputs, schema.Output{Name: name, Type: types[name]})
+		t.Outputs = append(t.Outputs, Output{Name: name, Type: types[name]})
 	}
 
-	state := schema.Output{
+	state := Output{
 		Name: "state",
 		Type: cty.String,
 		Doc:  "`ok`, `skipped` (`when` is false) or `failed`.",
@@ -116,17 +117,17 @@ func describeStage(s stages.Stage, ref reference) schema.StageType {
 }
 
 // outputDocs returns the documented outputs of a stage type. Those of detect-hw are the top of the tree of facts.
-func outputDocs(stage string, ref reference) []schema.Output {
+func outputDocs(stage string, ref prose) []Output {
 	if stage != stages.DetectHW {
 		return ref.Outputs[stage]
 	}
 
-	var out []schema.Output
+	var out []Output
 	for _, f := range ref.Facts {
 		if isTop := !strings.ContainsAny(f.Path, ".[{"); isTop {
 			first, _, _ := strings.Cut(f.Doc, ". ")
 			doc := strings.TrimSuffix(first, ".") + ". See [facts](facts.md#" + f.Path + ")."
-			out = append(out, schema.Output{Name: f.Path, Doc: doc})
+			out = append(out, Output{Name: f.Path, Doc: doc})
 		}
 	}
 
@@ -135,7 +136,7 @@ func outputDocs(stage string, ref reference) []schema.Output {
 
 // listFunctions returns the functions of the language: first those with prose of their own, then the others with the
 // library's.
-func listFunctions(ref reference) []schema.Function {
+func listFunctions(ref prose) []Function {
 	table := functions.All()
 	others := maps.Clone(table)
 
@@ -153,7 +154,7 @@ func listFunctions(ref reference) []schema.Function {
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		f := others[name]
 		doc := strings.ReplaceAll(f.Description(), `\"`, `"`) // the library escapes twice
-		out = append(out, schema.Function{
+		out = append(out, Function{
 			Name:  name,
 			Usage: usage(name, f),
 			Doc:   doc,

@@ -1,4 +1,4 @@
-package schema
+package reference
 
 import (
 	"encoding/json"
@@ -7,36 +7,38 @@ import (
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/schema"
 )
 
 // small is a language with one example of each thing that a page or the JSON describes.
 func small() Language {
-	size := Attr[int]{Name: "size", Required: true, Doc: "How large: a | b."}
-	color := Attr[string]{Name: "color", Default: "red", Const: true, Doc: "Which."}
-	base := Attr[string]{Name: "base", Phase: Gather, DefaultText: "`pem` of the only fetch-ca", Doc: "From where.",
-		Ref: &RefDefault{Stage: "fetch-ca", Output: "pem", Optional: true}}
-	inner := Block{
+	size := schema.Attr[int]{Name: "size", Required: true, Doc: "How large: a | b."}
+	color := schema.Attr[string]{Name: "color", Default: "red", Const: true, Doc: "Which."}
+	base := schema.Attr[string]{Name: "base", Phase: schema.Gather, DefaultText: "`pem` of the only fetch-ca", Doc: "From where.",
+		Ref: &schema.RefDefault{Stage: "fetch-ca", Output: "pem", Optional: true}}
+	inner := schema.Block{
 		Type:    "part",
 		Labels:  []string{"name"},
 		Max:     2,
 		Always:  true,
 		ForEach: true,
 		Doc:     "A part.",
-		Fields:  []Field{base},
+		Fields:  []schema.Field{base},
 	}
 	return Language{
 		Blocks: []TopBlock{
-			{Block: Block{Type: "box", Max: 1, Doc: "A box.", Fields: []Field{size}}, Phase: Static},
-			{Block: Block{Type: "bag", Free: true, Doc: "Anything."}},
+			{Block: schema.Block{Type: "box", Max: 1, Doc: "A box.", Fields: []schema.Field{size}}, Phase: schema.Static},
+			{Block: schema.Block{Type: "bag", Free: true, Doc: "Anything."}},
 		},
 		Stages: []StageType{
 			{
-				Block:     Block{Type: "paint", Doc: "Paints. Twice.", Fields: []Field{color}, Blocks: []Block{inner}},
-				Phase:     Decide,
+				Block:     schema.Block{Type: "paint", Doc: "Paints. Twice.", Fields: []schema.Field{color}, Blocks: []schema.Block{inner}},
+				Phase:     schema.Decide,
 				Singleton: true,
-				Meta: []Field{
-					When,
-					ForEach,
+				Meta: []schema.Field{
+					schema.When,
+					schema.ForEach,
 				},
 				Outputs: []Output{{Name: "done", Type: cty.List(cty.String), Doc: "What was painted."}},
 			},

@@ -1,4 +1,4 @@
-package planning
+package reference
 
 import (
 	"os"
@@ -8,16 +8,11 @@ import (
 	"github.com/prelet/prelet/internal/lab/doctor/image"
 	"github.com/prelet/prelet/internal/lab/testfile"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
-	"github.com/prelet/prelet/schema"
-	"github.com/prelet/prelet/stages/builtin"
 	"github.com/prelet/prelet/stages/write"
 )
 
-// Language describes the blocks and arguments of a site.
-func Language() schema.Document { return schema.Describe(builtin.Language()) }
-
-// WriteReference writes the reference pages below a folder, which is created where it is missing. It removes nothing.
-func WriteReference(dir string) error {
+// Write writes the reference pages below a folder, which is created where it is missing. It removes nothing.
+func Write(dir string) error {
 	for name, text := range referencePages() {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -33,17 +28,17 @@ func WriteReference(dir string) error {
 // referencePages returns all pages that are generated from code, by their path below docs/.
 func referencePages() map[string]string {
 	pages := map[string]string{
-		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
-		"reference/kubelet-rules.md": schema.Generated + rules.Page(),
-		"reference/seal.md":          schema.Generated + image.Page(),
-		"reference/paths.md":         schema.Generated + write.PathsPage(),
-		"reference/tests.md":         schema.Generated + testfile.Page(),
+		"reference/exit-codes.md":    Generated + fault.ExitStatusPage(),
+		"reference/kubelet-rules.md": Generated + rules.Page(),
+		"reference/seal.md":          Generated + image.Page(),
+		"reference/paths.md":         Generated + write.PathsPage(),
+		"reference/tests.md":         Generated + testfile.Page(),
 	}
-	for _, p := range Language().Pages() {
+	for _, p := range Describe(Collect()).Pages() {
 		pages["reference/"+p.Name] = p.Text
 	}
 	for name, text := range fault.CodePages() {
-		pages["codes/"+name] = schema.Generated + text
+		pages["codes/"+name] = Generated + text
 	}
 	return pages
 }

@@ -1,4 +1,4 @@
-package schema
+package reference
 
 import (
 	_ "embed"
@@ -7,6 +7,8 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/prelet/prelet/schema"
 )
 
 // Page is one reference page.
@@ -27,19 +29,19 @@ func (d Document) Pages() []Page {
 		"argumentDoc":   argumentDoc,
 		"cell":          cell,
 		"code":          code,
-		"default":       Spec.defaultInWords,
+		"default":       defaultInWords,
 		"factDoc":       factDoc,
 		"firstSentence": firstSentence,
-		"head":          Block.head,
+		"head":          head,
 		"mayReferTo":    mayReferTo,
 		"part":          part,
 		"rows":          Facts.Rows,
-		"spec":          Field.Spec,
+		"spec":          schema.Field.Spec,
 		"stagePage":     stagePage,
 		"takes":         StageType.Takes,
 		"topOf":         topOf,
 		"type":          typeInWords,
-		"usage":         StageType.usage,
+		"usage":         usageOfStage,
 	}).Parse(pagesText))
 
 	var out []Page
@@ -51,13 +53,13 @@ func (d Document) Pages() []Page {
 		out = append(out, Page{name, Generated + b.String()})
 	}
 
-	add("README.md", "index", d.language)
-	add("blocks.md", "blocks", d.language)
-	for _, s := range d.language.Stages {
+	add("README.md", "index", d.Language)
+	add("blocks.md", "blocks", d.Language)
+	for _, s := range d.Language.Stages {
 		add(stagePage(s), "stage", s)
 	}
-	add("functions.md", "functions", d.language)
-	add("facts.md", "facts", d.language)
+	add("functions.md", "functions", d.Language)
+	add("facts.md", "facts", d.Language)
 
 	return out
 }
@@ -75,8 +77,8 @@ func stagePage(s StageType) string {
 	return "stage-" + s.Block.Type + ".md"
 }
 
-// usage is a stage's block as its page shows it.
-func (s StageType) usage() Block {
+// usageOfStage is a stage's block as its page shows it.
+func usageOfStage(s StageType) schema.Block {
 	count := "A site may have several."
 	if s.Singleton {
 		count = "A site has at most one."
@@ -108,23 +110,23 @@ func (s StageType) Takes(name string) bool {
 
 // blockPart is a block under a heading of a page.
 type blockPart struct {
-	Block
+	schema.Block
 	Heading string // "##"
 }
 
-func part(b Block, heading string) blockPart {
+func part(b schema.Block, heading string) blockPart {
 	return blockPart{b, heading}
 }
 
-// head is Usage where labels that a type has fixed are written already.
-func (b Block) head() string {
+// head is a block's Usage, where labels that a type has fixed are written already.
+func head(b schema.Block) string {
 	if strings.Contains(b.Type, " ") {
 		return b.Type + " \"NAME\" { … }"
 	}
 	return b.Usage()
 }
 
-func argumentDoc(s Spec) string {
+func argumentDoc(s schema.Spec) string {
 	doc := s.Doc
 	if s.Const {
 		doc += " A literal."
@@ -135,7 +137,7 @@ func argumentDoc(s Spec) string {
 	return doc
 }
 
-func (s Spec) defaultInWords() string {
+func defaultInWords(s schema.Spec) string {
 	switch {
 	case s.Required:
 		return "**required**"
@@ -144,19 +146,25 @@ func (s Spec) defaultInWords() string {
 	case s.Default.IsNull():
 		return "null"
 	}
-	return "`" + string(must(ctyjson.Marshal(s.Default, s.Type))) + "`"
+
+	text, err := ctyjson.Marshal(s.Default, s.Type)
+	if err != nil {
+		panic(err) // a declaration, which is a part of the program
+	}
+
+	return "`" + string(text) + "`"
 }
 
 // mayReferTo lists the references that an expression evaluated in a phase can have.
-func mayReferTo(p Phase) string {
+func mayReferTo(p schema.Phase) string {
 	switch p {
-	case Static:
+	case schema.Static:
 		return "variables, `file()` and `credential()`"
-	case Gather:
+	case schema.Gather:
 		return "variables and the outputs of gather stages"
-	case Decide:
+	case schema.Decide:
 		return "variables and the outputs of gather and decide stages"
-	case Render:
+	case schema.Render:
 		return "variables, the outputs of stages, and `node`"
 	}
 	return ""
@@ -188,7 +196,7 @@ func typeInWords(t cty.Type) string {
 	case t.IsMapType() && t.ElementType().IsObjectType():
 		return "map of objects"
 	}
-	return TypeName(t)
+	return schema.TypeName(t)
 }
 
 // cell makes text fit for a table's cell.

@@ -179,7 +179,7 @@ func TestEverySlot(t *testing.T) {
 	nothing := (&tape.Recording{}).Source()
 	var complete atomic.Int64
 	t.Cleanup(func() {
-		if n := complete.Load(); n < 5 {
+		if n := complete.Load(); n < 5 && !sample.IsQuick() {
 			t.Errorf("complete plans: got %d, want at least 5: else the sites around the slots are wrong", n)
 		}
 	})

@@ -1,5 +1,5 @@
-// Package texts has what prelet does with a text before it reads it, and with one that it prints: it recognises the
-// kind of a file, finds the known word that is nearest to a misspelt one, and escapes what terminals would not show.
+// Package texts recognises the kind of a file, finds the known word that is nearest to a misspelt one, and escapes what
+// terminals and readers of YAML would not show.
 package texts
 
 import (

@@ -93,7 +93,7 @@ machines: ## write recorded machines for --hardware into bin/machines
 	$(GO) run ./tools/machines testdata/hardware/spec bin/machines
 
 .PHONY: check
-check: build test test-more lint check-docs ## run before each commit: build, test, lint, generated files (10 minutes)
+check: build test-more lint check-docs ## run before each commit: build, test, lint, generated files (10 minutes)
 
 # GOGC: no collections below GOMEMLIMIT, which saves a tenth of the time of compilers. 500 MiB of garbage are not enough
 # for the limit of an evaluation, 512 MiB.
@@ -101,7 +101,8 @@ check: build test test-more lint check-docs ## run before each commit: build, te
 # mostly wait. The folder is the same each time, or go would cache no result. tools/kubetables: make test-kubetables.
 # umask: tests make files that, on a node, every user may read.
 .PHONY: test
-test: ## run the tests that need only Go, of long ones a quarter
+test: export PRELET_SWEEP ?= quick
+test: ## run the tests that need only Go, of the longest a quarter
 	@umask 022; fast=$$(tools/fast.sh); dir=$$fast/prelet-test-$$(id -u)-$$(echo "$$PWD" | cksum | cut -d' ' -f1); \
 	rm -rf "$$dir"; mkdir -m 755 "$$dir"; \
 	trap 'rm -rf "$$dir"' EXIT; \
@@ -111,11 +112,13 @@ test: ## run the tests that need only Go, of long ones a quarter
 			$(PACKAGES)); \
 	done
 
-# SAMPLED: the packages with tests of which `make test` takes a part.
-SAMPLED = $(shell grep -rl --include='*_test.go' '/internal/testing/sample"' cmd examples internal stages | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 .PHONY: test-more
-test-more: ## run four times as much of the long tests
-	@PRELET_SWEEP=check $(MAKE) --no-print-directory test MODULES=. PACKAGES="$(SAMPLED)"
+test-more: ## run the tests that need only Go
+	@PRELET_SWEEP= $(MAKE) --no-print-directory test
+
+.PHONY: tiers
+tiers: ## measure what the tiers of tests cost, and write that into docs/develop/testing.md (10 minutes)
+	tools/tiers.sh
 
 .PHONY: test-kubetables
 test-kubetables: ## run the tests of the generator of the kubelet's tables, which is in no program

@@ -101,7 +101,7 @@ func TestShellBlocks(t *testing.T) {
 		}
 
 		known++
-		if !chosen.Has(1, b.page) { // a block may need what one before it on its page has made
+		if !chosen.Has(sample.Quarter(1), b.page) { // a block may need what one before it on its page has made
 			continue
 		}
 		dir = cmp.Or(dir, makeDocsFolder(t))

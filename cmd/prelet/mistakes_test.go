@@ -42,7 +42,7 @@ stage "detect-hw" "node" {}
 			continue
 		}
 		cases++
-		if !chosen.Has(1, name) && !isUpdate {
+		if !chosen.Has(sample.Quarter(1), name) && !isUpdate {
 			continue
 		}
 		after := "stage \"write\" \"kubelet\" {}\nstage \"restart\" \"kubelet\" {}\n"

@@ -43,7 +43,7 @@ func TestSlips(t *testing.T) {
 	}
 	chosen := sample.New(t)
 	for _, s := range all {
-		if !chosen.Has(1, s.name) {
+		if !chosen.Has(sample.Quarter(1), s.name) {
 			continue
 		}
 		dir := t.TempDir()

@@ -1,5 +1,5 @@
-// Package builtin is the list of stage types, in the order of the docs, and the reference of the site language.
-// Stage types do not register themselves, so the list can be read in one place. It must not add behaviour to a stage.
+// Package builtin is the list of stage types, in the order of the docs. Stage types do not register themselves, so the
+// list can be read in one place. It must not add behaviour to a stage.
 package builtin
 
 import (

@@ -493,7 +493,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				t.Parallel()
 
 				for _, how := range []playOptions{{}, {reboot: true}, {events: true}, {events: true, reboot: true}} {
-					if how.events && !s.is("events") || !chosen.Has(4, s.name, how.events, how.reboot) {
+					if how.events && !s.is("events") || !chosen.Has(sample.Quarter(4), s.name, how.events, how.reboot) {
 						continue // counting costs as much as a kill
 					}
 					first, step := chosen.OneIn(3, s.name)

@@ -221,7 +221,7 @@ func TestFlippedBitsNeverMakeAnotherNode(t *testing.T) {
 			bits, scratch := len(read(t, p))*8, memory(t)
 			for _, command := range flipCommands {
 				var b *box
-				first, step := chosen.OneIn(801, st.name, rel, command.name)
+				first, step := chosen.OneIn(sample.Quarter(801), st.name, rel, command.name)
 				for bit := first; bit < bits; bit += step {
 					if b == nil {
 						b = st.box.copyTo(t, scratch)

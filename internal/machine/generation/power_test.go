@@ -274,7 +274,7 @@ func TestPowerCutAnywhere(t *testing.T) {
 				want := st.new(t, w.box, w.next)
 				r := rand.New(rand.NewPCG(uint64(seed), 2))
 				for name, luck := range map[string]func() bool{"all": func() bool { return false }, "by chance": func() bool { return r.IntN(2) == 0 }} {
-					first, step := chosen.OneIn(5, st.name, name)
+					first, step := chosen.OneIn(sample.Quarter(5), st.name, name)
 					for k, done := 1+first, false; !done; k += step {
 						var wrong string
 						if done, wrong = powerCut(t, w, st, k, old, want, nil, luck); wrong != "" {
@@ -366,7 +366,7 @@ func TestPowerCutAfterRecovery(t *testing.T) {
 					len(kills))
 			}
 			for _, k := range kills {
-				first, step := chosen.OneIn(4, st.name, k)
+				first, step := chosen.OneIn(sample.Quarter(4), st.name, k)
 				for at, done := 1+first, false; !done; at += step {
 					var wrong string
 					if done, wrong = cutAfterRecovery(t, w, st, k, at, old, want); wrong != "" {
@@ -522,7 +522,7 @@ func TestTakenBackAnywhere(t *testing.T) {
 			}
 			s.Close()
 			b.write("/etc/kubernetes/always", "by hand", 0o644)
-			at, step := chosen.OneIn(5, seed, rename)
+			at, step := chosen.OneIn(sample.Quarter(5), seed, rename)
 			for done := false; !done; at += step {
 				done = takenBack(t, b, 1+at, first, before)
 			}

@@ -1,5 +1,5 @@
-// Package texts recognises the kind of a file, finds the known word that is nearest to a misspelt one, and escapes what
-// terminals and readers of YAML would not show.
+// Package texts recognises the kind of a file, finds the known word that is nearest to a misspelt one, escapes and
+// quotes texts from outside, and compiles patterns at first use.
 package texts
 
 import (

@@ -26,7 +26,7 @@ func FuzzSite(f *testing.F) {
 		for _, n := range names {
 			a, err := txtar.ParseFile(n)
 			must(f, err)
-			if filepath.Base(n) != "big-locals.txt" && chosen.Has(12, n) {
+			if filepath.Base(n) != "big-locals.txt" && chosen.Has(sample.Quarter(12), n) {
 				f.Add(readPart(a, "site.hcl"))
 			}
 		}

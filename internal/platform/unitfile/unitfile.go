@@ -1,6 +1,6 @@
-// Package unitfile has the rules of systemd's unit files: their syntax, which files are of a unit, and in which order
-// systemd reads them; and the state of a unit. It reads files only to find out why a unit of this machine does not
-// start, so that a plan can use the rest.
+// Package unitfile has the rules of systemd's unit files: their syntax, time spans, which files are of a unit, and in
+// which order systemd reads them; and the state of a unit. It reads files only to find out why a unit of this machine
+// does not start, so that a plan can use the rest.
 package unitfile
 
 import (

@@ -13,7 +13,7 @@ func TestSample(t *testing.T) {
 		return taken
 	}
 
-	t.Setenv("PRELET_SWEEP", "check")
+	t.Setenv("PRELET_SWEEP", "")
 	t.Setenv("PRELET_SEED", "one")
 	s := New(t)
 	if got := count(s); got < 150 || got > 250 {
@@ -30,12 +30,12 @@ func TestSample(t *testing.T) {
 		t.Errorf("without a seed: got %v twice, want two choices", a)
 	}
 
-	t.Setenv("PRELET_SWEEP", "")
-	if got := count(s); got < 25 || got > 85 {
-		t.Errorf("one in 5 of 1000, quickly: got %d, want 25 to 85", got)
+	if got := Quarter(5); got != 5 {
+		t.Errorf("Quarter(5): got %d, want 5", got)
 	}
-	if first, step := s.OneIn(7, "bits"); first < 0 || first > 27 || step != 28 {
-		t.Errorf("OneIn(7), quickly: got first %d, step %d; want 0 to 27, 28", first, step)
+	t.Setenv("PRELET_SWEEP", "quick")
+	if got := Quarter(5); got != 20 {
+		t.Errorf("Quarter(5) of a quick run: got %d, want 20", got)
 	}
 
 	t.Setenv("PRELET_SWEEP", "full")

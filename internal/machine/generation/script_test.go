@@ -63,7 +63,7 @@ func playScript(t *testing.T, lines []scripttest.Line) {
 		newScene(t).play(lines)
 		return
 	}
-	first, step := sample.New(t).OneIn(4, t.Name())
+	first, step := sample.New(t).OneIn(sample.Quarter(4), t.Name())
 	kill := &killAt{}
 	for kill.at = 1 + first; ; kill.at += step {
 		sc := newScene(t)

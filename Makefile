@@ -93,7 +93,7 @@ machines: ## write recorded machines for --hardware into bin/machines
 	$(GO) run ./tools/machines testdata/hardware/spec bin/machines
 
 .PHONY: check
-check: build test-more lint check-docs ## run before each commit: build, test, lint, generated files (10 minutes)
+check: build test-all lint check-docs ## run before each commit: build, test, lint, generated files (10 minutes)
 
 # GOGC: no collections below GOMEMLIMIT, which saves a tenth of the time of compilers. 500 MiB of garbage are not enough
 # for the limit of an evaluation, 512 MiB.
@@ -112,8 +112,8 @@ test: ## run the tests that need only Go, of the longest a quarter
 			$(PACKAGES)); \
 	done
 
-.PHONY: test-more
-test-more: ## run the tests that need only Go
+.PHONY: test-all
+test-all: ## run the tests that need only Go, with the samples of make check
 	@PRELET_SWEEP= $(MAKE) --no-print-directory test
 
 .PHONY: tiers

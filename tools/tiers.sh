@@ -33,7 +33,7 @@ measure() { # measure NAME COMMAND...: adds a row
 measure '`make test`, nothing compiled' make test
 sed -i '1i\\' $leaf # each line of the file moves
 measure '`make test`, a leaf changed' make test
-measure '`make test-more`' make test-more
+measure '`make test-all`' make test-all
 measure '`make lint check-docs`' make lint check-docs
 
 rows=$rows awk '

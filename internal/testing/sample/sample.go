@@ -20,7 +20,7 @@ func New(t testing.TB) Sample {
 	t.Helper()
 	s := Sample{cmp.Or(os.Getenv("PRELET_SEED"), rand.Text()[:8])}
 	if !IsFull() {
-		t.Logf("a sample of the cases; PRELET_SWEEP=%s PRELET_SEED=%s takes the same again, PRELET_SWEEP=full takes all",
+		t.Logf("a sample; PRELET_SWEEP=%s PRELET_SEED=%s takes the same cases again, PRELET_SWEEP=full takes all",
 			os.Getenv("PRELET_SWEEP"), s.seed)
 	}
 

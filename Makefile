@@ -52,7 +52,7 @@ KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
 # Compiles like `make build` and test/kube/build.sh, so that no package is compiled twice: four minutes for test/kube.
 AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath" $(GO)
 # The tests, and what they build, compile like `make build`, too, with the writer of manual pages in addition. -vet=off:
-# `make lint` runs go vet. -s: a hundred programs are linked, each in two thirds of the time.
+# `make lint` runs go vet. -s: a hundred programs are linked, each in three quarters of the time.
 TEST     := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),man" $(GO) test -vet=off -ldflags='-s -w'
 
 # The suite of Debian that machines boot, bookworm unless this is another: its image is in a folder of that name.
@@ -117,7 +117,7 @@ test-all: ## run the tests that need only Go, with the samples of make check
 	@PRELET_SWEEP= $(MAKE) --no-print-directory test
 
 .PHONY: tiers
-tiers: ## measure what the tiers of tests cost, and write that into docs/develop/testing.md (10 minutes)
+tiers: ## measure what the tiers of tests cost, and write that into docs/develop/testing.md (15 minutes)
 	tools/tiers.sh
 
 .PHONY: test-kubetables

@@ -16,6 +16,7 @@ git diff --quiet -- $leaf || {
 GOCACHE=$(mktemp -d "$PWD/bin/cache.XXXXXX")
 export GOCACHE
 trap 'rm -rf "$GOCACHE"; git checkout -q -- $leaf' EXIT
+trap 'exit 143' INT TERM # bash runs the trap above then, too
 
 rows=""
 measure() { # measure NAME COMMAND...: adds a row

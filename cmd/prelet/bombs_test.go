@@ -149,9 +149,9 @@ func archive(t *testing.T, files int) []byte {
 	return b.Bytes()
 }
 
-// TestBombs: each ends within 256 MiB, with a message, and within 20 s of CPU, where one without a limit takes minutes.
+// TestBombs: each ends within 2 s of CPU and 256 MiB, with a message.
 func TestBombs(t *testing.T) {
-	runBombs(t, bombs(t), 20*time.Second, 256)
+	runBombs(t, bombs(t), 2*time.Second, 256)
 }
 
 // TestAsserts: one line of a test that would take minutes and gigabytes ends by the limits of an evaluation.

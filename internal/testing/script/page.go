@@ -1,0 +1,61 @@
+package script
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+)
+
+// All returns one map of many, of which later ones win.
+func All[V any](many ...map[string]V) map[string]V {
+	all := map[string]V{}
+	for _, m := range many {
+		maps.Copy(all, m)
+	}
+
+	return all
+}
+
+// Examples plays the examples of the words that a node is to show, each on a node of its own.
+func Examples(t *testing.T, node string, play func(t *testing.T, lines []Line)) {
+	t.Helper()
+	for _, w := range append(Commands(), Facts()...) {
+		if w.On != node {
+			continue
+		}
+		lines := strings.Split(w.Example, "\n")
+		for _, s := range (section{w.Name, 0, w.Example}).parse(t, "example of "+w.Name, nil) {
+			t.Run(s.Name, func(t *testing.T) { play(t, s.Lines) })
+		}
+		if len(lines) == 0 {
+			t.Errorf("%s: got no example, want one", w.Name)
+		}
+	}
+}
+
+// page returns the tables of the language's page.
+func page() string {
+	var b strings.Builder
+	for _, table := range []struct {
+		head  string
+		words []Word
+	}{{"command", Commands()}, {"fact", Facts()}} {
+		fmt.Fprintf(&b, "| %s | of | | example |\n|---|---|---|---|\n", table.head)
+		for _, w := range table.words {
+			name := strings.TrimSpace(w.Name + " " + w.Args)
+			example := strings.ReplaceAll(w.Example, "\n", " ; ")
+			if example != "" {
+				example = "`" + example + "`"
+			}
+			cells := []string{"`" + name + "`", w.Noun, w.Does, example}
+			for i := range cells {
+				cells[i] = strings.ReplaceAll(cells[i], "|", "\\|")
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		}
+		b.WriteString("\n")
+	}
+
+	return b.String()
+}

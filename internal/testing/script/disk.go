@@ -3,7 +3,6 @@ package script
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -89,7 +88,7 @@ func (d Disk) write(a []string) error {
 }
 
 func (d Disk) edit(a []string) error {
-	text, err := readFile(d.Path(a[0]))
+	text, err := os.ReadFile(d.Path(a[0]))
 	if err != nil {
 		return err
 	}
@@ -270,20 +269,9 @@ func (d Disk) spoil(a []string) error {
 	return fmt.Errorf("got %q, want a way that this node can spoil a file in", a[1])
 }
 
-// readFile reads a file that the script has made, which may be as large as it likes.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-
-	return io.ReadAll(f)
-}
-
 // flip changes a bit of the last byte.
 func flip(path string) error {
-	text, err := readFile(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -293,7 +281,7 @@ func flip(path string) error {
 }
 
 func (d Disk) file(a []string) (string, error) {
-	text, err := readFile(d.Path(a[0]))
+	text, err := os.ReadFile(d.Path(a[0]))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "absent", nil
 	}

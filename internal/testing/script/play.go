@@ -221,7 +221,7 @@ func (p *Player) look(how string, args []string) string {
 	holds := false
 	switch how {
 	case "is":
-		holds = got == strings.Join(want, " ")
+		holds = got == strings.Join(want, " ") || isWithin(got, strings.Join(want, " "))
 	case "has":
 		holds = !slices.ContainsFunc(want, func(text string) bool { return !Mentions(got, text) })
 	case "matches":
@@ -232,6 +232,29 @@ func (p *Player) look(how string, args []string) string {
 	}
 
 	return fmt.Sprintf("%s: got %q, want %s %q: %t", args[0], got, how, want, !p.Line.Not)
+}
+
+// isWithin reports whether a number or a duration is within a range, such as 1..3, ..3s or 2m.. .
+func isWithin(got, want string) bool {
+	least, most, isRange := strings.Cut(want, "..")
+	value, ok := quantity(got)
+	if !isRange || !ok {
+		return false
+	}
+	from, hasFrom := quantity(least)
+	to, hasTo := quantity(most)
+
+	return hasFrom != (least == "") && hasTo != (most == "") && (!hasFrom || value >= from) && (!hasTo || value <= to)
+}
+
+// quantity returns a number, or the nanoseconds of a duration.
+func quantity(text string) (float64, bool) {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return n, true
+	}
+	d, err := time.ParseDuration(text)
+
+	return float64(d), err == nil
 }
 
 // Mentions reports whether a text contains another one, wherever their lines are broken.

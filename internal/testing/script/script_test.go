@@ -128,3 +128,16 @@ func TestPlay(t *testing.T) {
 		}
 	}
 }
+
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		"2 1..3": true, "2 ..3": true, "2 2..": true, "4 ..3": false, "1 2..": false, "3s 2s..1m": true, "3s ..1s": false,
+		"x 1..2": false, "2 x..3": false, "2 2": false,
+	} {
+		got, within, _ := strings.Cut(line, " ")
+		if is := isWithin(got, within); is != want {
+			t.Errorf("%s: got %t, want %t", line, is, want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ type Node struct {
 	Holds   func(condition string) (bool, error)   // of a line, in brackets; nil: there are none
 	Wait    func(what string, check func() string) // until check returns ""; nil: it cannot wait
 	Replace func(word string) string               // in each word; nil: nothing
+	Begin   func(l Line)                           // before each line that is played, as for a log; nil: nothing
 }
 
 // Command carries out its arguments. An error ends the test, unless the script expects it.
@@ -72,9 +73,13 @@ func (p *Player) Play(lines []Line) {
 	defer func() { p.Line = outer }()
 	for _, l := range lines {
 		p.Line = p.expand(l)
-		if p.mayPlay() {
-			p.do()
+		if !p.mayPlay() {
+			continue
 		}
+		if p.Begin != nil {
+			p.Begin(p.Line)
+		}
+		p.do()
 	}
 }
 

@@ -46,7 +46,14 @@ type Line struct {
 }
 
 // String returns the place and the words.
-func (l Line) String() string { return l.At + ": " + strings.Join(l.Words, " ") }
+func (l Line) String() string {
+	words := strings.Join(l.Words, " ")
+	if l.Not {
+		words = "! " + words
+	}
+
+	return l.At + ": " + words
+}
 
 // Load returns the scripts of an archive, in its order.
 func Load(t testing.TB, file string) (scripts []Script) {

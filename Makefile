@@ -408,6 +408,11 @@ e2e-kube-old: build ## join a cluster of an older version, as root (builds it on
 	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
 		$(AS_BUILT) test -count=1 -v -timeout 30m -run TestOlderMinor .
 
+MUTATED := ./internal/machine/commit ./internal/plan/... ./internal/machine/detector
+.PHONY: mutants
+mutants: ## count N=300 small changes of the code that no test of their package fails on; SEED=, MUTATED= selects packages
+	PRELET_SWEEP= tools/mutants.sh -n $(if $(filter file,$(origin N)),300,$(N)) -seed $(or $(SEED),1) -o bin/mutants.txt $(MUTATED)
+
 .PHONY: faults
 faults: ## kill the writer, cut the power and break the disk at selected points, as root; RUN=TestName selects
 	cd test/faults && $(GO) test -count=1 -v -timeout 20m -parallel 2 -run '$(RUN)' .

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,43 +19,91 @@ import (
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
 // TestRuns plays whole runs, with the store on a disk and fakes around it: testdata/runs.txtar.
 func TestRuns(t *testing.T) {
-	for _, script := range scripttest.Load(t, "testdata/runs.txtar") {
-		t.Run(script.Name, func(t *testing.T) {
-			s := &runScript{bench: newBench(t)}
-			scripttest.Run(t, script.Lines, s.do)
-		})
+	for _, s := range script.Load(t, "testdata/runs.txtar") {
+		t.Run(s.Name, func(t *testing.T) { newRunNode(t).Play(s.Lines) })
 	}
 }
 
-// runScript is a script on a bench.
-type runScript struct {
+func TestExamples(t *testing.T) {
+	script.Examples(t, "run", func(t *testing.T, lines []script.Line) { newRunNode(t).Play(lines) })
+}
+
+// runNode plays scripts on a bench.
+type runNode struct {
 	*bench
-	line   scripttest.Line
+	*script.Player
 	res    Ended
-	status *report.Status
+	status *report.Status // nil after a run below a root
 }
 
-func (s *runScript) check(what string, got, want any) {
-	s.t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		s.t.Errorf("%s\n%s: got %v, want %v; result %+v", s.line, what, got, want, s.res)
+func newRunNode(t *testing.T) *runNode {
+	n := &runNode{bench: newBench(t)}
+	d := script.Disk{T: t, Path: func(name string) string { return filepath.Join(n.dir, name) }}
+	n.Player = script.New(t, script.Node{
+		Commands: script.All(d.Commands(), n.commands()), Facts: script.All(d.Facts(), n.facts()),
+	})
+
+	return n
+}
+
+func (n *runNode) commands() map[string]script.Command {
+	return map[string]script.Command{
+		"run":      func(a []string) error { n.run(a[0], append(a[1:], "")); return nil },
+		"rollback": n.rollBack,
+		"reboot":   n.reboot,
+		"enter":    n.enter,
+		"hold":     n.hold,
+		"on":       n.on,
+		"kubelet":  n.kubeletDoes,
+		"cluster":  func(a []string) error { n.away = a[0] == "unreachable"; return nil },
+		"clock":    n.clock,
 	}
 }
 
-func (s *runScript) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatalf("%s: got %v, want no error", s.line, err)
+// facts returns what scripts see of the last run, and of the node.
+func (n *runNode) facts() map[string]script.Fact {
+	text := func(get func() string) script.Fact {
+		return script.Fact{Get: func([]string) (string, error) { return get(), nil }}
+	}
+
+	return map[string]script.Fact{
+		"outcome":   {Get: func([]string) (string, error) { return n.outcome() }},
+		"gate":      {Get: func([]string) (string, error) { return n.gate() }},
+		"exit":      text(func() string { return fmt.Sprint(n.res.Code.Exit()) }),
+		"why":       text(func() string { return n.res.Held }),
+		"held-back": text(func() string { return n.Machine.Gate.Reason() }),
+		"from":      text(func() string { return fmt.Sprint(n.res.Outcome.From) }),
+		"summary":   text(func() string { return n.res.Summary }),
+		"logged":    text(func() string { return n.log.String() }),
+		"degraded": text(func() string {
+			return n.degraded(func(r fault.Reason) string { return string(r.Code) }, " ")
+		}),
+		"degraded-why": text(func() string {
+			return n.degraded(func(r fault.Reason) string { return r.Summary }, "\n")
+		}),
+		"pinned": text(func() string {
+			gen, _, isPinned := n.Store.Pinned()
+			if !isPinned {
+				return "none"
+			}
+
+			return fmt.Sprint(gen)
+		}),
+		"hold-left": text(func() string {
+			_, left := FindHolds(n.dir+"/state", n.boot, n.now)
+
+			return left.String()
+		}),
 	}
 }
 
-// planOf returns a complete plan with this hash, or one that failed: unreachable, wrong,
-// failed-precondition, or no-site.
+// planOf returns a complete plan with this hash, or one that failed: unreachable, wrong, failed-precondition, or
+// no-site.
 func planOf(name string) *evaluate.Plan {
 	switch code := map[string]fault.Code{"wrong": fault.WrongType, "no-site": fault.NoSite,
 		"failed-precondition": fault.Precondition}[name]; {
@@ -67,172 +116,178 @@ func planOf(name string) *evaluate.Plan {
 	return complete(name)
 }
 
-// run PLAN [retry|off|stopped|with-stage|outdated-state|of-another-machine|hold NAME...|no-hold NAME...]: a run, in a process
-// of its own.
-func (s *runScript) run(name, how string, holds ...string) {
-	s.t.Helper()
-	ctx, cancel := context.WithCancel(s.t.Context())
+// run SITE [off|stopped|with-stage|outdated-state|of-another-machine|hold NAME...|no-hold NAME...|below-root [retry]]:
+// in a process of its own. A hold NAME? is unknown.
+func (n *runNode) run(site string, how []string) {
+	n.t.Helper()
+	if how[0] == "below-root" {
+		n.res, n.status = RunBelowRoot(n.options(planOf(site)), how[1] == "retry", "/image"), nil
+		if n.res.Err != nil && n.res.Summary != n.res.Err.Error() {
+			n.t.Errorf("%s: got the summary %q, want the error %v", n.Line, n.res.Summary, n.res.Err)
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(n.t.Context())
 	defer cancel()
-	s.open(true)
-	s.plan = planOf(name)
-	switch how {
-	case "retry":
-		s.Retry = true
+	n.open(true)
+	n.plan = planOf(site)
+	switch how[0] {
 	case "off":
-		s.Off = true
+		n.Off = true
 	case "stopped":
 		cancel()
 	case "with-stage":
-		s.plan.Node.Activation = &desired.Activation{
+		n.plan.Node.Activation = &desired.Activation{
 			Unit: "site-kubelet.service", SettleMillis: 1000, TimeoutMillis: 60000,
 		}
 	case "outdated-state":
-		s.plan.Changes = []evaluate.FileChange{{
+		n.plan.Changes = []evaluate.FileChange{{
 			File:   desired.File{Path: "/etc/memory_manager_state", Kind: desired.Missing, Purpose: "state"},
 			Old:    tape.TargetAns{Exists: true, Mode: 0o600},
 			Action: "delete", Why: "NUMA node 0 had 2 bytes and has 1", Outdated: true,
 		}}
 	case "hold", "no-hold":
-		s.NoHold = how == "no-hold"
-		if name == "wrong" { // it does not come as far as its holds
-			break
-		}
-		s.plan.Node.Activation = &desired.Activation{Unit: activation.DefaultUnit, Rollback: true}
-		for _, h := range holds {
-			s.plan.Node.Activation.Holds = append(s.plan.Node.Activation.Holds,
-				desired.Hold{Name: strings.TrimSuffix(h, "?"), For: 30 * time.Minute, Message: h + " is broken",
-					Unknown: strings.HasSuffix(h, "?")})
+		n.NoHold = how[0] == "no-hold"
+		if site != "wrong" { // which does not come as far as its holds
+			n.plan.Node.Activation = activationWith(how[1 : len(how)-1])
 		}
 	case "of-another-machine":
-		s.Machine.OtherMachine = func(n kubelet.NodeObject) string { return n.Name + " is another machine" }
+		n.Machine.OtherMachine = func(o kubelet.NodeObject) string { return o.Name + " is another machine" }
 	}
-	s.res = s.play(ctx)
-	s.status = s.finish(s.res)
+	n.res = n.play(ctx)
+	n.status = n.finish(n.res)
 }
 
-func (s *runScript) do(l scripttest.Line) bool {
-	s.t.Helper()
-	s.line = l
-	a := append(l.Words[1:], "", "")
-	all := strings.Join(l.Words[1:], " ")
-	switch l.Words[0] {
-	case "run":
-		s.run(a[0], a[1], l.Words[min(3, len(l.Words)):]...)
-	case "below-root": // PLAN [retry]
-		s.res = RunBelowRoot(s.options(planOf(a[0])), a[1] == "retry", "/image")
-	case "rollback": // GEN: by hand
-		s.open(true)
-		to := int(a[0][0] - '0')
-		s.RollBack(s.t.Context(), to)
-		s.res = s.Ended
-		s.status = s.finish(s.res)
-	case "boot": // the next boot, before prelet
-		s.boot += "+"
-		s.now = time.Minute
-		s.kubelet.Active, s.kubelet.Sub, s.kubelet.Started, s.kubelet.MainPID = "inactive", "dead", 0, 0
-		s.must(os.RemoveAll(s.dir + "/run"))
-		s.must(os.Mkdir(s.dir+"/run", 0o755))
-	case "wait": // DURATION
-		d, err := time.ParseDuration(a[0])
-		s.must(err)
-		s.now += d
-	case "set-clock": // DURATION: the wall clock jumps
-		d, err := time.ParseDuration(a[0])
-		s.must(err)
-		s.jump += d
-	case "holds-last": // DURATION: of the holds, from now on
-		_, rest := FindHolds(s.dir+"/state", s.boot, s.now)
-		s.check("rest", rest, a[0])
-	case "sick":
-		s.sick = all
-	case "away":
-		s.away = a[0] == "yes"
-	case "kubelet": // running|stopped|waiting, for the gate
-		if a[0] == "waiting" {
-			s.kubelet.Active, s.kubelet.Sub = "activating", "auto-restart"
-			break
-		}
-		if s.kubelet.Started, s.kubelet.MainPID = time.Second, 7; a[0] == "stopped" {
-			s.kubelet.Active, s.kubelet.Sub, s.kubelet.Started, s.kubelet.MainPID = "inactive", "dead", 0, 0
-		}
-	case "seen": // what a commit notes before it stops a kubelet, also one that only waits for the gate
-		s.must(s.Machine.Gate.MarkSeen())
-	case "lose-gate":
-		s.must(os.Remove(s.Machine.Gate.Path()))
-	case "damage-journal":
-		s.must(os.WriteFile(s.dir+"/state/journal.json", []byte("{"), 0o600))
-	case "write": // PATH CONTENT
-		s.must(os.WriteFile(s.dir+a[0], []byte(a[1]), 0o644))
-	case "mkdir":
-		s.must(os.Mkdir(s.dir+a[0], 0o755))
-	case "rm":
-		s.must(os.RemoveAll(s.dir + a[0]))
-	case "link":
-		s.must(os.Symlink(a[0], s.dir+a[1]))
-	case "agent": // PATH CONTENT: another program writes it while the kubelet is judged
-		s.onWatch = func() { s.must(os.WriteFile(s.dir+a[0], []byte(a[1]), 0o644)) }
-	case "pin":
-		s.must(s.Store.Pin(1, "me"))
-	case "pinned":
-		_, _, ok := s.Store.Pinned()
-		s.check("pinned", ok, a[0] == "yes")
-	case "report-held": // an earlier process of this boot has reported it
-		s.Report.Held(a[0], "so")
-		s.finish(Ended{})
+// activationWith returns an activation with these holds.
+func activationWith(names []string) *desired.Activation {
+	a := &desired.Activation{Unit: activation.DefaultUnit, Rollback: true}
+	for _, name := range names {
+		a.Holds = append(a.Holds, desired.Hold{
+			Name: strings.TrimSuffix(name, "?"), For: 30 * time.Minute, Message: name + " is broken",
+			Unknown: strings.HasSuffix(name, "?"),
+		})
+	}
 
-	case "ends": // CODE GENERATION open|shut [held] [error] [changed]: the code, and what the status has
-		_, open, err := s.Machine.Gate.State()
-		s.must(err)
-		got := fmt.Sprint(s.res.Code, " ", s.status.Generation, map[bool]string{true: " open", false: " shut"}[open])
-		for word, isSet := range []bool{s.status.Held != nil, s.res.Err != nil, s.res.Changed} {
-			if isSet {
-				got += " " + []string{"held", "error", "changed"}[word]
-			}
-		}
-		s.check("end", strings.TrimSpace(got), strings.TrimPrefix(all, "ok "))
-	case "below": // CODE changed|unchanged SUMMARY
-		s.check("end", fmt.Sprint(s.res.Code, s.res.Changed, s.res.Summary),
-			fmt.Sprint(strings.TrimPrefix(a[0], "ok"), a[1] == "changed", a[2]))
-	case "held": // TEXT: the plan is held for this reason; without TEXT it is not
-		s.check("held", s.res.Held, a[0])
-	case "applied": // without a failure
-		s.check("code, changed", fmt.Sprint(s.res.Code, s.res.Changed), fmt.Sprint(a[0] == "yes"))
-	case "fails": // with this code, and the error as the summary
-		s.check("code", s.res.Code, a[0])
-		s.check("an error as the summary", s.res.Err != nil && s.res.Summary == s.res.Err.Error(), true)
-	case "gate-reason":
-		s.contains(s.Machine.Gate.Reason(), a[0])
-	case "exit":
-		s.check("exit status", s.res.Code.Exit(), a[0])
-	case "from":
-		s.check("generation before a rollback", s.res.Outcome.From, a[0])
-	case "summary":
-		s.contains(s.res.Summary, a[0])
-	case "no-summary":
-		s.check(a[0]+" in the summary", strings.Contains(s.status.Summary, a[0]), false)
-	case "degraded": // N CODE TEXT: there are N, and the first is this one
-		s.check("degraded", len(s.status.Degraded), a[0])
-		first := append(s.status.Degraded, fault.Reason{})[0]
-		s.check("code of the first", first.Code, a[1])
-		s.contains(first.Summary, a[2])
-	case "exists": // PATH yes|no
-		_, err := os.Stat(s.dir + a[0])
-		s.check(a[0]+" exists", err == nil, a[1] == "yes")
-	case "logged": // TEXT yes|no
-		s.check("logged "+a[0], strings.Contains(s.log.String(), a[0]), a[1] == "yes")
-	case "file":
-		text, _ := os.ReadFile(s.dir + "/etc/a")
-		s.check("/etc/a", string(text), a[0])
+	return a
+}
+
+// rollBack GENERATION: by hand.
+func (n *runNode) rollBack(a []string) error {
+	n.open(true)
+	n.RollBack(n.t.Context(), n.Number(a[0], 10))
+	n.res = n.Ended
+	n.status = n.finish(n.res)
+
+	return nil
+}
+
+func (n *runNode) reboot([]string) error {
+	n.boot += "+"
+	n.now = time.Minute
+	n.stopKubelet()
+	if err := os.RemoveAll(n.dir + "/run"); err != nil {
+		return err
+	}
+
+	return os.Mkdir(n.dir+"/run", 0o755)
+}
+
+func (n *runNode) stopKubelet() {
+	n.kubelet.Active, n.kubelet.Sub, n.kubelet.Started, n.kubelet.MainPID = "inactive", "dead", 0, 0
+}
+
+// enter report-held SITE: an earlier process of this boot has reported that the plan is held.
+func (n *runNode) enter(a []string) error {
+	n.Report.Held(a[1], "so")
+	n.finish(Ended{})
+
+	return nil
+}
+
+// hold generation N WHO: it is pinned.
+func (n *runNode) hold(a []string) error { return n.Store.Pin(n.Number(a[1], 10), a[2]) }
+
+// on watch COMMAND: whenever the kubelet's health is asked for.
+func (n *runNode) on(a []string) error {
+	n.onWatch = n.Later(a[1:])
+
+	return nil
+}
+
+// kubelet running|stopped|waiting|seen|unhealthy SITE...: it waits for the gate; a commit has noted that it runs or
+// waits; it is unhealthy with the files of these sites.
+func (n *runNode) kubeletDoes(a []string) error {
+	switch a[0] {
+	case "running":
+		n.kubelet.Started, n.kubelet.MainPID = time.Second, 7
+	case "stopped":
+		n.stopKubelet()
+	case "waiting":
+		n.kubelet.Active, n.kubelet.Sub = "activating", "auto-restart"
+	case "seen":
+		return n.Machine.Gate.MarkSeen()
+	case "unhealthy":
+		n.sick = strings.Join(a[1:], " ")
 	default:
-		return false
+		return fmt.Errorf("got %q, want what this kubelet can do", a[0])
 	}
 
-	return true
+	return nil
 }
 
-func (s *runScript) contains(got, want string) {
-	s.t.Helper()
-	if !strings.Contains(got, want) {
-		s.t.Errorf("%s\ngot %q, want %q in it", s.line, got, want)
+// clock advance DURATION, or set +DURATION: the wall clock jumps.
+func (n *runNode) clock(a []string) error {
+	d := n.Duration(a[1])
+	if a[0] == "set" {
+		n.jump += d
+	} else {
+		n.now += d
 	}
+
+	return nil
+}
+
+// outcome returns CODE [GENERATION open|shut] [held] [error] [changed]. The generation is that of the status.
+func (n *runNode) outcome() (string, error) {
+	got, isHeld := "ok", n.res.Held != ""
+	if n.res.Code != "" {
+		got = string(n.res.Code)
+	}
+	if n.status != nil {
+		_, isOpen, err := n.Machine.Gate.State()
+		if err != nil {
+			return "", err
+		}
+		got += fmt.Sprint(" ", n.status.Generation, map[bool]string{true: " open", false: " shut"}[isOpen])
+		isHeld = n.status.Held != nil
+	}
+	for word, isSet := range []bool{isHeld, n.res.Err != nil, n.res.Changed} {
+		if isSet {
+			got += " " + []string{"held", "error", "changed"}[word]
+		}
+	}
+
+	return got, nil
+}
+
+func (n *runNode) gate() (string, error) {
+	gen, isOpen, err := n.Machine.Gate.State()
+	if err != nil || !isOpen {
+		return "shut", err
+	}
+
+	return fmt.Sprint(gen), nil
+}
+
+// degraded returns a text of each reason for which the last run is degraded, or none.
+func (n *runNode) degraded(of func(fault.Reason) string, separator string) string {
+	if len(n.status.Degraded) == 0 {
+		return "none"
+	}
+	var texts []string
+	for _, r := range n.status.Degraded {
+		texts = append(texts, of(r))
+	}
+
+	return strings.Join(texts, separator)
 }

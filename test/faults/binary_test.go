@@ -172,15 +172,6 @@ func (b *box) expect(exit int, line []string, words ...string) ended {
 	return e
 }
 
-// refused: a run of version 2 ends with 40, says the words, and has touched nothing; what is meant is what only it
-// may say.
-func (b *box) refused(words ...string) {
-	b.t.Helper()
-	start := b.look()
-	b.expect(40, b.runs("2"), words...)
-	b.unchanged(start)
-}
-
 // unchanged: each file but prelet's own is the same inode, times and bytes (I8), and no temporary is left (I6).
 func (b *box) unchanged(start tree) {
 	b.t.Helper()
@@ -216,20 +207,33 @@ func (b *box) heals() {
 // is checks that every target is of version v.
 func (b *box) is(v string) {
 	b.t.Helper()
-	if a := b.read("/etc/site.d/a.conf"); a != "a = "+v+"\n" {
-		b.t.Errorf("a.conf holds %q; want %q", a, "a = "+v+"\n")
+	if got := b.version(); got != v {
+		b.t.Errorf("got version %s, want %s", got, v)
+	}
+}
+
+// version returns the version of the managed files, and what is not of it or was left.
+func (b *box) version() string {
+	b.t.Helper()
+	a := b.read("/etc/site.d/a.conf")
+	v := strings.TrimSuffix(strings.TrimPrefix(a, "a = "), "\n")
+	var differ []string
+	if a != "a = "+v+"\n" {
+		differ = append(differ, fmt.Sprintf("a.conf is %q", a))
 	}
 	if s := b.read("/etc/site.d/secret.conf"); s != "secret = "+secretText+" "+v+"\n" {
-		b.t.Errorf("secret.conf: want that of version %s", v)
+		differ = append(differ, "secret.conf is another")
 	}
 	if f := b.read("/etc/default/kubelet"); !strings.Contains(f, "pool-"+v) {
-		b.t.Errorf("the kubelet's flags are %q; want text with %q", f, "pool-"+v)
+		differ = append(differ, fmt.Sprintf("the kubelet's flags are %q", f))
 	}
 	now := b.look()
 	if l := now.litter(); l != nil {
-		b.t.Errorf("left behind: got %v; want nil", l)
+		differ = append(differ, fmt.Sprintf("left behind: %v", l))
 	}
 	if now["/etc/site.d/foreign.conf"].content != "none of ours\n" {
-		b.t.Error("a foreign file was touched")
+		differ = append(differ, "a foreign file was touched")
 	}
+
+	return strings.Join(append([]string{v}, differ...), ", but ")
 }

@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 )
 
@@ -16,27 +14,6 @@ func row(t *testing.T, name string, f func(t *testing.T)) {
 			summary.add(func(s *tally) { s.rows++ })
 		}
 	})
-}
-
-// fill takes all the space that there is.
-func fill(t *testing.T, p string) {
-	t.Helper()
-	f, err := os.Create(p)
-	must(t, err)
-	defer f.Close()
-	for n := 1 << 16; n > 0; {
-		if _, err := f.Write(make([]byte, n)); err != nil {
-			n /= 2
-		}
-	}
-}
-
-func chattr(t *testing.T, flag, p string) {
-	t.Helper()
-	if out, err := exec.Command("chattr", flag, p).CombinedOutput(); err != nil {
-		t.Fatalf("chattr: got %v %s; want no error", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("chattr", "-ia", p).Run() })
 }
 
 // TestMended: what a run puts right by itself.

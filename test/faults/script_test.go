@@ -2,136 +2,146 @@ package faults
 
 import (
 	"errors"
-	"os"
+	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
-// TestRows runs the scripts of testdata/rows.txtar: each is a row of the matrix of disk faults, with the real binary on
-// a file system of its own.
+// TestRows plays the scripts of testdata/rows.txtar: each is a row of the matrix of disk faults, with the real binary
+// on a file system of its own.
 func TestRows(t *testing.T) {
-	for _, script := range scripttest.Load(t, "testdata/rows.txtar") {
-		row(t, script.Name, func(t *testing.T) {
-			r := &rowScript{t: t}
-			scripttest.Run(t, script.Lines, r.do)
-		})
+	for _, s := range script.Load(t, "testdata/rows.txtar") {
+		row(t, s.Name, func(t *testing.T) { newRowNode(t).Play(s.Lines) })
 	}
 }
 
-// rowScript is a script on a box, which its first command makes.
-type rowScript struct {
+func TestExamples(t *testing.T) {
+	script.Examples(t, "faults", func(t *testing.T, lines []script.Line) { newRowNode(t).Play(lines) })
+}
+
+// rowNode plays scripts on a box, whose disk is made by the first command: mount / KIND.
+type rowNode struct {
 	*box
-	t    *testing.T
-	line scripttest.Line
+	*script.Player
+	last ended // of prelet
 }
 
-func (r *rowScript) must(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatalf("%s: got %v, want no error", r.line, err)
-	}
+func newRowNode(t *testing.T) *rowNode {
+	r := &rowNode{}
+	d := script.Disk{T: t, Path: func(name string) string {
+		if !filepath.IsAbs(name) { // such as site.hcl
+			return filepath.Join(r.dir, name)
+		}
+
+		return r.path(name)
+	}}
+	r.Player = script.New(t, script.Node{
+		Commands: script.All(d.Commands(), map[string]script.Command{
+			"run":       func(a []string) error { return r.do(r.runs(a[0])) },
+			"prelet":    r.prelet,
+			"refused":   r.refused,
+			"site":      r.addFile,
+			"limit":     r.limit,
+			"attribute": r.attribute,
+			"mount": func(a []string) error {
+				if r.box != nil {
+					return d.Commands()["mount"](a)
+				}
+
+				return r.makeDisk(a[1], strings.Join(a[2:], " "))
+			},
+		}),
+		Facts: script.All(d.Facts(), map[string]script.Fact{
+			"out":     {Get: func([]string) (string, error) { return r.last.output, nil }},
+			"exit":    {Get: func([]string) (string, error) { return strconv.Itoa(r.last.exit), nil }},
+			"version": {Get: func([]string) (string, error) { return r.version(), nil }},
+		}),
+	})
+
+	return r
 }
 
-func (r *rowScript) number(text string, base int) int {
-	r.t.Helper()
-	n, err := strconv.ParseInt(text, base, 64)
-	r.must(err)
-
-	return int(n)
-}
-
-func (r *rowScript) do(l scripttest.Line) bool {
-	r.t.Helper()
-	r.line = l
-	a := l.Words[1:]
-	switch l.Words[0] {
-	case "tmpfs": // OPTIONS
-		r.box = onTmpfs(r.t, a[0], "")
+func (r *rowNode) makeDisk(kind, options string) error {
+	switch t := r.T.(*testing.T); kind {
+	case "tmpfs":
+		r.box = onTmpfs(t, options, "")
 	case "ext4":
-		r.box, _ = onDisk(r.t, "")
-	case "run": // VERSION [TEXT…]: it succeeds, with this output
-		r.expect(0, r.runs(a[0]), a[1:]...)
-	case "rollback":
-		r.expect(0, r.box.line("rollback"))
-	case "refused": // TEXT…: a run of version 2 is refused, and nothing has changed
-		r.box.refused(a...)
-	case "recover": // TEXT…: it succeeds, with this output
-		r.expect(0, r.box.line("recover"), a...)
-	case "heals":
-		r.heals()
-	case "is": // VERSION
-		r.is(a[0])
-	case "lost-file": // the site has a file in folders that do not exist
-		r.site("file \"lost\" {\n path = \"/etc/none/below/lost.conf\"\n content = var.v\n}\n")
-	case "big-file": // BYTES
-		content := strings.Repeat("x", r.number(a[0], 10))
-		r.site("file \"big\" {\n path = \"/etc/site.d/big.conf\"\n content = \"" + content + "\"\n}\n")
-	case "limit": // OPTION of prlimit; without OPTION none
-		if r.before = nil; len(a) > 0 {
-			r.before = []string{"prlimit", a[0]}
-		}
-	case "put": // PATH MODE CONTENT
-		content := strings.NewReplacer("@SUM@", strings.Repeat("0", 64), "@LINE@", "\n").Replace(a[2])
-		r.put(a[0], content, os.FileMode(r.number(a[1], 8)))
-	case "rm":
-		r.must(os.RemoveAll(r.path(a[0])))
-	case "link": // TO AT
-		r.must(os.Symlink(a[0], r.path(a[1])))
-	case "mv":
-		r.must(os.Rename(r.path(a[0]), r.path(a[1])))
-	case "chmod":
-		r.must(os.Chmod(r.path(a[0]), os.FileMode(r.number(a[1], 8))))
-	case "chown":
-		r.must(os.Chown(r.path(a[0]), r.number(a[1], 10), 0))
-	case "chattr":
-		chattr(r.t, a[0], r.path(a[1]))
-	case "fill":
-		fill(r.t, r.path(a[0]))
-	case "fill-inodes": // FOLDER
-		r.must(os.Mkdir(r.path(a[0]), 0o755))
-		for i := 0; ; i++ {
-			err := os.WriteFile(r.path(a[0]+"/"+strconv.Itoa(i)), nil, 0o600)
-			if errors.Is(err, unix.ENOSPC) {
-				break
-			}
-			r.must(err)
-		}
-	case "remount": // ro, or OPTIONS
-		if a[0] == "ro" {
-			r.must(unix.Mount("", r.root, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-		} else {
-			r.must(unix.Mount("", r.root, "", unix.MS_REMOUNT, a[0]))
-		}
-	case "bind": // FROM AT: FROM is a path of the root, or site.hcl on another file system
-		from := r.path(a[0])
-		if a[0] == "site.hcl" {
-			from = filepath.Join(r.dir, a[0])
-		}
-		r.must(unix.Mount(from, r.path(a[1]), "", unix.MS_BIND, ""))
-	case "bind-read-only":
-		r.must(unix.Mount(r.path(a[0]), r.path(a[0]), "", unix.MS_BIND, ""))
-		r.must(unix.Mount("", r.path(a[0]), "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	case "unmount":
-		r.must(unix.Unmount(r.path(a[0]), 0))
-	case "file": // PATH CONTENT
-		if got := r.read(a[0]); got != strings.ReplaceAll(a[1], "@LINE@", "\n") {
-			r.t.Errorf("%s: got %q, want %q", l, got, a[1])
-		}
-	case "mode": // PATH MODE
-		i, err := os.Stat(r.path(a[0]))
-		r.must(err)
-		if got := i.Mode().Perm(); int(got) != r.number(a[1], 8) {
-			r.t.Errorf("%s: got %04o, want %s", l, got, a[1])
-		}
+		r.box, _ = onDisk(t, "")
 	default:
-		return false
+		return fmt.Errorf("got a disk of kind %q, want tmpfs or ext4", kind)
 	}
 
-	return true
+	return nil
+}
+
+// do carries out a command of prelet.
+func (r *rowNode) do(line []string) error {
+	r.last = r.box.do(line)
+	if r.last.exit != 0 {
+		return fmt.Errorf("exit %d: %s", r.last.exit, r.last.output)
+	}
+
+	return nil
+}
+
+// prelet N COMMAND: it ends with N.
+func (r *rowNode) prelet(a []string) error {
+	_ = r.do(r.line(a[1], a[2:]...))
+	if want := r.Number(a[0], 10); r.last.exit != want {
+		return fmt.Errorf("got exit %d, want %d: %s", r.last.exit, want, r.last.output)
+	}
+
+	return nil
+}
+
+// refused TEXT COMMAND: the command ends with 40 and this text, and has changed nothing.
+func (r *rowNode) refused(a []string) error {
+	start := r.look()
+	_ = r.Try(a[1:])
+	if r.last.exit != 40 || !script.Mentions(r.last.output, a[0]) {
+		return fmt.Errorf("got exit %d, want 40 and %q: %s", r.last.exit, a[0], r.last.output)
+	}
+	r.unchanged(start)
+
+	return nil
+}
+
+// addFile file PATH CONTENT [N]: the site has one more file, whose content is the text N times.
+func (r *rowNode) addFile(a []string) error {
+	content := a[2]
+	if len(a) > 3 {
+		content = strings.Repeat(content, r.Number(a[3], 10))
+	}
+	r.site(fmt.Sprintf("file \"more\" {\n path = %q\n content = \"%s\"\n}\n", a[1], content))
+
+	return nil
+}
+
+// limit size BYTES|none: of a file that prelet writes.
+func (r *rowNode) limit(a []string) error {
+	if r.before = nil; a[1] != "none" {
+		r.before = []string{"prlimit", "--fsize=" + a[1]}
+	}
+
+	return nil
+}
+
+// attribute PATH immutable|append-only yes|none.
+func (r *rowNode) attribute(a []string) error {
+	flag, isKnown := map[string]string{"immutable": "i", "append-only": "a"}[a[1]]
+	if !isKnown {
+		return errors.New("got an unknown attribute, want immutable or append-only")
+	}
+	sign, path := map[bool]string{true: "-", false: "+"}[a[2] == "none"], r.path(a[0])
+	if out, err := exec.Command("chattr", sign+flag, path).CombinedOutput(); err != nil {
+		return fmt.Errorf("chattr: %w: %s", err, out)
+	}
+	r.T.Cleanup(func() { _ = exec.Command("chattr", "-ia", path).Run() })
+
+	return nil
 }

@@ -226,7 +226,8 @@ func (p *Player) look(how string, args []string) string {
 	holds := false
 	switch how {
 	case "is":
-		holds = got == strings.Join(want, " ") || isWithin(got, strings.Join(want, " "))
+		text := Unescape(strings.Join(want, " "))
+		holds = got == text || isWithin(got, text)
 	case "has":
 		holds = !slices.ContainsFunc(want, func(text string) bool { return !Mentions(got, text) })
 	case "matches":

@@ -109,7 +109,7 @@ func TestPlay(t *testing.T) {
 	t.Parallel()
 	p := diskNode(t)
 	p.Set("DIR", "/etc")
-	l, err := parse("here", "repeat 1 write ${DIR}/a $DIR ; is file /etc/a /etc ; fails any no move /x /y")
+	l, err := parse("here", "repeat 1 write ${DIR}/a $DIR ; is file /etc/a /etc ; write /b x\\n ; is file /b x\\n ; fails any no move /x /y")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// TestBootOverhead compares the CPU that prelet takes at a boot with nothing to do, the most of five boots, with that of
-// the boot at which the node has joined.
+// TestBootOverhead compares the CPU that prelet takes at a boot with nothing to do, the least of five boots, with that of
+// the boot at which the node has joined: half as much again would be a mistake.
 func TestBootOverhead(t *testing.T) {
 	m := joined(t)
 	first := m.cpu("prelet")
-	var most time.Duration
+	least := time.Hour
 	for range 5 {
 		m.Off()
 		m.Boot()
@@ -21,10 +21,10 @@ func TestBootOverhead(t *testing.T) {
 		end := m.monotonic("prelet", "ActiveEnter")
 		t.Logf("prelet.service took %s of CPU, and %s; the kubelet started %s after it",
 			took, end-m.monotonic("prelet", "InactiveExit"), m.monotonic("kubelet", "ActiveEnter")-end)
-		most = max(most, took)
+		least = min(least, took)
 	}
-	if most <= 0 || most > first {
-		t.Errorf("CPU of a boot with nothing to do: got %s, want more than 0, and at most %s, that of the first boot", most, first)
+	if least <= 0 || least > first*3/2 {
+		t.Errorf("CPU of a boot with nothing to do: got %s, want more than 0, and at most 1.5 times %s", least, first)
 	}
 }
 

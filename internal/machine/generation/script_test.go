@@ -1,31 +1,30 @@
 package generation
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/testing/sample"
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
-// TestScripts runs the scripts of testdata/scripts, each on a root folder of its own. README.md in testdata describes
-// the commands.
+// TestScripts plays the scripts of testdata/scripts, each on a root folder of its own with a state folder in it.
+// `go test -run TestScripts/rollbacks` plays one file.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/scripts/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -41,46 +40,46 @@ func TestScripts(t *testing.T) {
 				startInNamespace(t)
 				return
 			}
-			for _, s := range scripttest.Load(t, file) {
-				t.Run(s.Name, func(t *testing.T) {
-					playScript(t, s.Lines)
-				})
+			for _, s := range script.Load(t, file) {
+				t.Run(s.Name, func(t *testing.T) { playScript(t, s.Lines) })
 			}
 		})
 	}
 }
 
+// TestExamples plays the examples of the language's page that are of a store.
+func TestExamples(t *testing.T) { script.Examples(t, "store", playScript) }
+
 // playScript plays a script. The lines after "== killed" are those of a process that is killed at a sample of its
-// operations, and at last at none, each time in a root folder of its own. Then another process carries out the lines after
-// "== then".
-func playScript(t *testing.T, lines []scripttest.Line) {
+// operations, in a full sweep at each, and at last at none, each time in a root folder of its own. Then another process
+// carries out the lines after "== then".
+func playScript(t *testing.T, lines []script.Line) {
 	t.Helper()
-	part := func(name string) int {
-		return slices.IndexFunc(lines, func(l scripttest.Line) bool { return slices.Equal(l.Words, []string{"==", name}) })
-	}
-	killed, then := part("killed"), part("then")
-	if killed < 0 {
-		newScene(t).play(lines)
+	parts, _ := script.Parts(lines)
+	killed := parts["killed"]
+	if killed == nil {
+		newScene(t).Play(lines)
 		return
 	}
-	first, step := sample.New(t).OneIn(sample.Quarter(4), t.Name())
 	kill := &killAt{}
-	for kill.at = 1 + first; ; kill.at += step {
+	defer func() {
+		if t.Failed() {
+			t.Logf("killed at operation %d of %s", kill.at, killed[0])
+		}
+	}()
+	first, step := sample.New(t).OneIn(sample.Quarter(4), t.Name())
+	for kill.at = 1 + first; !t.Failed(); kill.at += step {
 		sc := newScene(t)
-		sc.play(lines[:killed])
+		sc.Play(parts[""])
 		sc.store()
-		kill.seen = 0
-		sc.stop, sc.mayFail = kill.hook, true
-		sc.play(lines[killed+1 : then])
-		sc.stop, sc.mayFail, sc.isDone = nil, false, kill.seen < kill.at
+		kill.seen, sc.stop = 0, kill.hook
+		_ = sc.TryLines(killed) // it may die
+		sc.stop = nil
 		sc.close()
-		sc.play(lines[then+1:])
+		sc.Play(parts["then"])
 		sc.close()
 		if kill.seen < kill.at {
 			break
-		}
-		if t.Failed() {
-			t.Fatalf("killed at operation %d of %s: want the lines after it to hold", kill.at, lines[killed+1])
 		}
 	}
 	if kill.seen < 3 {
@@ -88,70 +87,116 @@ func playScript(t *testing.T, lines []scripttest.Line) {
 	}
 }
 
-// scene is a script that runs on a box.
+// scene is the node of a script: a box, and the processes on it.
 type scene struct {
 	*box
-	line         scripttest.Line
-	s            *Store   // of the process that runs; nil: none
-	other        *Store   // of another process
-	older        *os.File // locked by a process of prelet 0.1.0
-	tx           *Txn
-	gen          int   // that the last command made
-	err          error // of the last command
-	mayFail      bool
-	c            *Comparison
-	journal      *Journal // that was kept
-	noAttributes bool     // of the file system
-	looks        map[string]map[string]inode
-	stop         func(op, path string) error // fails an operation; nil: none
-	ops          int                         // since the last `count`
-	power        *power                      // nil: it cannot be cut
-	isDone       bool                        // what was to be killed came to its end
+	*script.Player
+
+	s, other  *Store   // of the process that runs, and of another one; nil: none
+	older     *os.File // locked by a process of prelet 0.1.0
+	snapshots map[string]snapshot
+
+	stop       func(op, path string) error // fails an operation; nil: none
+	operations int                         // since the last snapshot
+	power      *power                      // nil: it cannot be cut
+
+	// Of the last command.
+	tx       *Txn
+	c        *Comparison
+	gen      int
+	tries    int
+	warnings []string
+}
+
+type snapshot struct {
+	tree    map[string]inode
+	journal *Journal
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	return &scene{box: newBox(t), looks: map[string]map[string]inode{}}
-}
-
-func (sc *scene) play(lines []scripttest.Line) {
-	sc.t.Helper()
-	scripttest.Run(sc.t, lines, func(l scripttest.Line) bool {
-		sc.line = l
-		values := strings.NewReplacer("@PID@", strconv.Itoa(os.Getpid()), "@GEN@", strconv.Itoa(sc.gen),
-			"@ROOT@", sc.root)
-		words := slices.Clone(l.Words)
-		for i := range words {
-			words[i] = values.Replace(words[i])
-		}
-		return sc.do(words[0], words[1:])
+	sc := &scene{snapshots: map[string]snapshot{}}
+	sc.use(newBox(t))
+	disk := script.Disk{T: t, Path: sc.disk}
+	sc.Player = script.New(t, script.Node{
+		Commands: sc.commands(disk.Commands()),
+		Facts:    script.All(disk.Facts(), sc.facts()),
+		Is:       isError,
+		Holds:    sc.holds,
+		Replace:  sc.replace,
 	})
+
+	return sc
 }
 
-// carryOut is a command in the rest of a line.
-func (sc *scene) carryOut(words []string) {
+// use makes a box the node's.
+func (sc *scene) use(b *box) {
+	sc.box = b
+	b.o.Fault = func(op, path string) error {
+		sc.operations++
+		if sc.stop != nil {
+			if err := sc.stop(op, path); err != nil {
+				return err
+			}
+		}
+		if sc.power != nil {
+			sc.power.hook(op, path)
+		}
+
+		return nil
+	}
+}
+
+// replace returns a word with the values of the node, and a letter with *N at its end N times.
+func (sc *scene) replace(word string) string {
+	values := strings.NewReplacer("$PID", strconv.Itoa(os.Getpid()), "$GEN", strconv.Itoa(sc.gen), "$ROOT", sc.root)
+	word = values.Replace(word)
+	many := manyTimes.FindStringSubmatch(word)
+	if many == nil {
+		return word
+	}
+
+	return many[1] + strings.Repeat(many[2], sc.number(many[3]))
+}
+
+var manyTimes = regexp.MustCompile(`^(.*)(\w)\*(\d+)$`)
+
+// holds knows in-place:GEN, and attributes: the file system has those of users.
+func (sc *scene) holds(condition string) (bool, error) {
+	gen, isGen := strings.CutPrefix(condition, "in-place:")
+	switch {
+	case isGen:
+		current, err := sc.store().Current()
+
+		return err == nil && strconv.Itoa(current.Gen) == gen, err
+	case condition == "attributes":
+		return unix.Setxattr(sc.root, "user.test", nil, 0) == nil, nil
+	}
+
+	return false, fmt.Errorf("%s is unknown", condition)
+}
+
+// isError reports whether an error is of this package, an errno or a code.
+func isError(err error, code string) bool {
+	known := map[string]error{
+		"nothing": ErrNothing, "changed": ErrChanged, "superseded": ErrSuperseded, "no-generation": ErrNoGeneration,
+		"newer": ErrNewer, "deadline": context.DeadlineExceeded, "ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC,
+		"EBUSY": unix.EBUSY, "EROFS": unix.EROFS, "EFBIG": unix.EFBIG,
+	}[code]
+
+	return known != nil && errors.Is(err, known) || string(fault.CodeOf(err)) == code
+}
+
+func (sc *scene) number(text string) int {
 	sc.t.Helper()
-	outer := sc.line
-	sc.play(scripttest.Sequence(sc.line.At, words, "repeat"))
-	sc.line = outer
+
+	return sc.Number(text, 10)
 }
 
 // store is the open store, which the first command that needs it opens.
 func (sc *scene) store() *Store {
 	sc.t.Helper()
 	if sc.s == nil {
-		sc.o.Fault = func(op, path string) error {
-			sc.ops++
-			if sc.stop != nil {
-				if err := sc.stop(op, path); err != nil {
-					return err
-				}
-			}
-			if sc.power != nil {
-				sc.power.hook(op, path)
-			}
-			return nil
-		}
 		sc.s = sc.open()
 	}
 
@@ -165,67 +210,13 @@ func (sc *scene) close() {
 	sc.s = nil
 }
 
-// end keeps how a command ended.
-func (sc *scene) end(err error) {
+// current is the generation in place.
+func (sc *scene) current() *Info {
 	sc.t.Helper()
-	if sc.err = err; err != nil && !sc.mayFail {
-		sc.t.Fatalf("%s: got %v, want no error", sc.line, err)
-	}
-}
-
-// ended is end for a command that may make a generation.
-func (sc *scene) ended(gen int, err error) {
-	sc.t.Helper()
-	sc.gen = gen
-	sc.end(err)
-}
-
-// currentEntry returns the entry of a target in the generation in place.
-func (sc *scene) currentEntry(name string) (e Entry, ok bool) {
 	current, err := sc.store().Current()
-	sc.must(err)
+	sc.Must(err)
 
-	return current.Entry(sc.at(name))
-}
-
-// must ends the test if what a command of the script needs has failed.
-func (sc *scene) must(err error) {
-	sc.t.Helper()
-	if err != nil {
-		sc.t.Fatalf("%s: got %v, want no error", sc.line, err)
-	}
-}
-
-// compare reports a difference of two looks.
-func (sc *scene) compare(got, want any) {
-	sc.t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		sc.t.Errorf("%s\ngot  %v\nwant %v", sc.line, got, want)
-	}
-}
-
-// check reports a difference, with the line of the script.
-func (sc *scene) check(what string, got, want any) {
-	sc.t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		sc.t.Errorf("%s\n%s: got %v, want %v", sc.line, what, got, want)
-	}
-}
-
-func (sc *scene) contains(what, got string, parts []string) {
-	sc.t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(got, part) {
-			sc.t.Errorf("%s\n%s: got %q, want %q in it", sc.line, what, got, part)
-		}
-	}
-}
-
-func (sc *scene) number(text string, base int) int {
-	i, err := strconv.ParseInt(text, base, 64)
-	sc.must(err)
-
-	return int(i)
+	return current
 }
 
 // at returns a path: one that is not absolute is below /etc/kubernetes, or below the state folder after "state/".
@@ -243,20 +234,6 @@ func (sc *scene) at(path string) string {
 // disk returns the place of a path below the root folder.
 func (sc *scene) disk(path string) string { return sc.path(sc.at(path)) }
 
-// mode returns a mode of which the number is octal.
-func (sc *scene) mode(text string) os.FileMode {
-	m := sc.number(text, 8)
-
-	mode := os.FileMode(m & 0o777)
-	for bit, flag := range map[int]os.FileMode{0o1000: os.ModeSticky, 0o2000: os.ModeSetgid, 0o4000: os.ModeSetuid} {
-		if m&bit != 0 {
-			mode |= flag
-		}
-	}
-
-	return mode
-}
-
 // target is [OPTION:]PATH[=CONTENT]; the options are once, secret, dir, absent, forget, a mode, keep (the mode),
 // uid=N (with its group), gid=N, and seen.
 func (sc *scene) target(text string) Target {
@@ -266,700 +243,679 @@ func (sc *scene) target(text string) Target {
 		if !isOption || strings.Contains(option, "/") {
 			break
 		}
-		switch id, isOwner := strings.CutPrefix(option, "uid="); {
-		case isOwner:
-			t.UID, t.GID = sc.number(id, 10), sc.number(id, 10)
-		case strings.HasPrefix(option, "gid="):
-			t.GID = sc.number(option[len("gid="):], 10)
-		case option == "seen": // empty, when the plan was made
+		name, value, _ := strings.Cut(option, "=")
+		switch name {
+		case "uid":
+			t.UID, t.GID = sc.number(value), sc.number(value)
+		case "gid":
+			t.GID = sc.number(value)
+		case "seen": // empty, when the plan was made
 			t.Seen = &FileState{Kind: File, SHA256: Checksum(nil)}
-		case option == "once":
+		case "once":
 			t.CreateOnly = true
-		case option == "secret":
+		case "secret":
 			t.Secret, t.Mode = true, Keep
-		case option == "dir":
+		case "dir":
 			t.Kind, t.Mode = Dir, 0o755
-		case option == "absent":
+		case "absent":
 			t.Kind, t.Mode = Absent, 0
-		case option == "forget":
+		case "forget":
 			t.Kind, t.Mode, t.Forget = Absent, Keep, true
-		case option == "forgets": // though it is to be there
+		case "forgets": // though it is to be there
 			t.Forget = true
-		case option == "keep":
+		case "keep":
 			t.Mode = Keep
 		default:
-			t.Mode = sc.number(option, 8)
+			t.Mode = sc.Number(option, 8)
 		}
 		text = rest
 	}
 	path, content, hasContent := strings.Cut(text, "=")
 	if t.Path = sc.at(path); hasContent {
-		t.Content = []byte(sc.text(content))
+		t.Content = []byte(content)
 	}
 
 	return t
 }
 
-// text is a content: TEXT, or TEXT*N for N times.
-func (sc *scene) text(text string) string {
-	part, times, isMany := strings.Cut(text, "*")
-	if !isMany {
-		return text
-	}
-
-	return strings.Repeat(part, sc.number(times, 10))
-}
-
-// many ID FILES,CHANGED,BLOB CONTENT [ORIGINAL]: a commit of so many files, with another content only in those that are
-// changed, and with a blob of a size.
-func (sc *scene) cmdMany(a []string) {
-	sc.t.Helper()
-	sizes := strings.Split(a[1], ",")
-	p := sc.proposal([]string{a[0], "+recording=" + sizes[2]})
-	for i := range sc.number(sizes[0], 10) {
-		at, content := fmt.Sprintf("/etc/site.d/%d.conf", i), "1"
-		if i < sc.number(sizes[1], 10) {
-			content = sc.text(a[2])
-		}
-		if sc.read(at) == "absent" {
-			sc.write(at, sc.text(append(a, "original")[3]), 0o644)
-		}
-		p.Targets = append(p.Targets, file(at, content))
-	}
-	sc.ended(apply(sc.store(), p))
-}
-
-// acl KIND PATH UID PERMISSIONS: an ACL, access or default, that gives one user these permissions.
-func (sc *scene) cmdACL(a []string) {
-	sc.t.Helper()
-	const version, noID = 2, ^uint32(0)
-	permissions := uint16(sc.number(a[3], 8))
-	acl := binary.LittleEndian.AppendUint32(nil, version)
-	for _, e := range []struct {
-		tag, permissions uint16
-		id               uint32
-	}{
-		{0x01, 7, noID}, {0x02, permissions, uint32(sc.number(a[2], 10))}, {0x04, permissions & 5, noID},
-		{0x10, permissions, noID}, {0x20, permissions & 5, noID},
-	} {
-		acl = binary.LittleEndian.AppendUint16(acl, e.tag)
-		acl = binary.LittleEndian.AppendUint16(acl, e.permissions)
-		acl = binary.LittleEndian.AppendUint32(acl, e.id)
-	}
-	err := unix.Setxattr(sc.disk(a[1]), "system.posix_acl_"+a[0], acl, 0)
-	if errors.Is(err, unix.ENOTSUP) {
-		sc.t.Skip("needs a TMPDIR whose file system has ACLs")
-	}
-	sc.must(err)
-}
-
-// proposal is ID TARGET… and +force, +release, +unjudged, +above=N, +recording=SIZE.
-func (sc *scene) proposal(args []string) Proposal {
-	p := plan(args[0])
-	for _, arg := range args[1:] {
-		option, isOption := strings.CutPrefix(arg, "+")
-		switch option, value, _ := strings.Cut(option, "="); {
-		case !isOption:
-			p.Targets = append(p.Targets, sc.target(arg))
-		case option == "above":
-			p.Above = sc.number(value, 10)
-		case option == "recording":
-			p.Blobs["recording"] = make([]byte, sc.number(value, 10))
-		case option == "force":
+// proposal is ID TARGET… and the options of apply.
+func (sc *scene) proposal(a []string) Proposal {
+	p := plan(a[0])
+	for _, arg := range a[1:] {
+		option, value, _ := strings.Cut(arg, "=")
+		switch option {
+		case "+above":
+			p.Above = sc.number(value)
+		case "+recording":
+			p.Blobs["recording"] = make([]byte, sc.number(value))
+		case "+many":
+			sc.addMany(&p, strings.Split(value, ","))
+		case "+force":
 			p.Force = true
-		case option == "release":
+		case "+release":
 			p.Release = true
-		case option == "unjudged":
+		case "+unjudged":
 			p.Unjudged = []byte("{}")
+		case "+good", "+unchanged", "+or-nothing":
+		default:
+			p.Targets = append(p.Targets, sc.target(arg))
 		}
 	}
 
 	return p
 }
 
-// record commits a proposal that must change no target.
-func (sc *scene) record(args []string) (int, error) {
-	p := sc.proposal(args)
-	c, err := sc.store().Compare(p)
-	sc.must(err)
-	sc.check("a target changes", c.Changed, false)
-
-	return apply(sc.s, p)
-}
-
-// fails CODE TEXT COMMAND: the command ends with this code, this error of the package or this errno.
-func (sc *scene) cmdFails(args []string) {
-	sc.t.Helper()
-	sc.mayFail, sc.err = true, nil
-	sc.carryOut(args[2:])
-	sc.mayFail = false
-	known := map[string]error{
-		"nothing": ErrNothing, "changed": ErrChanged, "superseded": ErrSuperseded,
-		"no-generation": ErrNoGeneration, "newer": ErrNewer, "killed": errKilled,
-		"ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC, "EBUSY": unix.EBUSY, "EROFS": unix.EROFS,
-		"EFBIG":    unix.EFBIG,
-		"deadline": context.DeadlineExceeded,
-	}
-	want, text := known[args[0]], args[1]
-	if want != nil && !errors.Is(sc.err, want) || want == nil && string(fault.CodeOf(sc.err)) != args[0] ||
-		sc.err == nil || !strings.Contains(sc.err.Error(), text) {
-		sc.t.Errorf("%s\ngot %v with code %q, want %s and %q", sc.line, sc.err, fault.CodeOf(sc.err), args[0], text)
+// addMany FILES CHANGED BLOB CONTENT [ORIGINAL] adds so many files, with another content only in those that are
+// changed, and a blob of a size.
+func (sc *scene) addMany(p *Proposal, a []string) {
+	p.Blobs["recording"] = make([]byte, sc.number(a[2]))
+	for i := range sc.number(a[0]) {
+		at, content := fmt.Sprintf("/etc/site.d/%d.conf", i), "1"
+		if i < sc.number(a[1]) {
+			content = a[3]
+		}
+		if sc.read(at) == "absent" {
+			sc.write(at, append(a, "original")[4], 0o644)
+		}
+		p.Targets = append(p.Targets, file(at, content))
 	}
 }
 
-// refused TEXT COMMAND: the command ends with cannot-write, and nothing has changed.
-func (sc *scene) cmdRefused(args []string) {
-	sc.t.Helper()
+// commands are those of a disk, some of them with more, and those of a store.
+func (sc *scene) commands(disk map[string]script.Command) map[string]script.Command {
+	return script.All(disk, map[string]script.Command{
+		"refused":  sc.refused,
+		"die":      sc.die,
+		"snapshot": sc.takeSnapshot,
+		"same":     sc.same,
+		"limit":    sc.limit,
+		"mount": func(a []string) error {
+			err := disk["mount"](a)
+			if err != nil && a[1] != "none" {
+				sc.t.Skip("needs to mount a file system: ", err)
+			}
+			if a[0] == "/" { // a file system of its own, with real fsyncs
+				sc.o.fsync = nil
+				sc.Must(os.MkdirAll(sc.disk("."), 0o755))
+			}
+
+			return err
+		},
+		"spoil": func(a []string) error {
+			if how := sc.spoilings(a)[a[1]]; how != nil {
+				return how()
+			}
+
+			return disk["spoil"](a)
+		},
+
+		"reboot": func(a []string) error { sc.close(); sc.o.BootID = a[0]; return nil },
+		"power":  sc.changePower,
+		"open":   sc.openStore,
+		"lock":   sc.lock,
+		"apply":  sc.applyPlan,
+		"stage": func(a []string) (err error) {
+			sc.tx, err = sc.store().Begin(sc.proposal(a))
+			return err
+		},
+		"compare": func(a []string) (err error) {
+			if sc.c, err = sc.store().Compare(sc.proposal(a)); err == nil {
+				sc.warnings = sc.c.WithoutSetID
+			}
+			return err
+		},
+		"commit":   func([]string) (err error) { sc.gen, err = sc.tx.Commit(); return err },
+		"publish":  func([]string) error { return sc.tx.Publish() },
+		"judge":    sc.judge,
+		"rollback": sc.rollback,
+		"recover":  func([]string) error { _, err := sc.store().Recover(); return err },
+		"hold":     sc.hold,
+		"store":    sc.do,
+	})
+}
+
+// refused TEXT COMMAND: the command fails with cannot-write, and nothing has changed.
+func (sc *scene) refused(a []string) error {
 	sc.store()
 	before := sc.look()
-	sc.cmdFails(append([]string{"cannot-write"}, args...))
-	sc.compare(sc.look(), before)
-	sc.check("left behind", sc.litter(), []string{})
-}
-
-// stop OP SUFFIX COMMAND: the process of the command dies at the first operation OP, or at any with "-", on a path with
-// this end; another one goes on.
-func (sc *scene) cmdStop(args []string) {
-	sc.t.Helper()
-	ended := false
-	sc.store()
-	sc.stop = func(op, path string) error {
-		ended = ended || (op == args[0] || args[0] == "-") && strings.HasSuffix(path, args[1])
-		return endIf(ended)
+	err := sc.Try(a[1:])
+	if fault.CodeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), a[0]) {
+		return fmt.Errorf("got %w, want cannot-write and %q", err, a[0])
 	}
-	sc.mayFail = true
-	sc.carryOut(args[2:])
-	sc.mayFail, sc.stop = false, nil
-	sc.close()
-	sc.check("stopped", ended && sc.err != nil, true)
+	if litter := sc.litter(); litter != nil {
+		return fmt.Errorf("left behind: got %q, want nothing", litter)
+	}
+
+	return compare(sc.look(), before)
 }
 
-// full PART: no write to a path with this part has space, until what is set aside for a rollback is freed.
-func (sc *scene) cmdFull(args []string) {
+// compare returns how two looks differ.
+func compare(got, want any) error {
+	if !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("got  %v\nwant %v", got, want)
+	}
+
+	return nil
+}
+
+// die OP:SUFFIX COMMAND: the process of the command dies at the first operation OP on a path with this end; another one
+// goes on.
+func (sc *scene) die(a []string) error {
+	op, suffix, _ := strings.Cut(a[0], ":")
+	isDead := false
+	sc.store()
+	sc.stop = func(o, path string) error {
+		isDead = isDead || o == op && strings.HasSuffix(path, suffix)
+		return endIf(isDead)
+	}
+	err := sc.Try(a[1:])
+	sc.stop = nil
 	sc.close()
-	sc.stop = func(op, path string) error {
-		if op == opTruncate && filepath.Base(path) == lockName {
-			sc.stop = nil
+	if !isDead || err == nil {
+		return fmt.Errorf("got %v, want the process to die", err)
+	}
+
+	return nil
+}
+
+// snapshot [NAME]: of the tree, and of the journal if a store is open. Operations are counted from here on.
+func (sc *scene) takeSnapshot(a []string) (err error) {
+	var s snapshot
+	s.tree = sc.look()
+	if sc.s != nil {
+		s.journal, err = sc.s.Journal()
+	}
+	sc.snapshots[strings.Join(a, "")] = s
+	sc.operations = 0
+
+	return err
+}
+
+// same WHAT NAME: inodes (nothing was touched), tree (contents and modes), files (those of files), remaining (each file
+// is untouched, and others may be gone), file NAME PATH, and journal NAME [later] (it is of the same commit; later:
+// with the clock of a later boot).
+func (sc *scene) same(a []string) error {
+	then, isKnown := sc.snapshots[a[1]]
+	if !isKnown {
+		sc.t.Fatalf("%s: got no snapshot of this name, want one", sc.Line)
+	}
+	now := sc.look()
+	switch a[0] {
+	case "inodes":
+		return compare(now, then.tree)
+	case "tree":
+		return compare(nodes(now), nodes(then.tree))
+	case "file":
+		return compare(now[sc.at(a[2])], then.tree[sc.at(a[2])])
+	case "files":
+		return compare(filesOf(nodes(now)), filesOf(nodes(then.tree)))
+	case "remaining":
+		var changed []error
+		for path, n := range now {
+			if n.mode.IsRegular() && !strings.Contains(path, "/.prelet-") {
+				changed = append(changed, compare(n, then.tree[path]))
+			}
 		}
-		if op == opWrite && strings.Contains(path, args[0]) {
-			return unix.ENOSPC
+		return errors.Join(changed...)
+	case "journal":
+		j, err := sc.store().Journal()
+		sc.Must(err)
+		if !then.journal.Same(j) || !j.Same(then.journal) || len(a) > 2 && j.CommitMono <= then.journal.CommitMono {
+			return fmt.Errorf("got %+v, then %+v", j, then.journal)
 		}
 		return nil
 	}
+	sc.t.Fatalf("%s: got %q, want what can be compared", sc.Line, a[0])
+
+	return nil
 }
 
-// rot GEN CONTENT: a byte of this content is another one.
-func (sc *scene) cmdRot(args []string) {
-	gen := sc.number(args[0], 10)
-	pack, err := sc.store().pack(gen)
-	sc.must(err)
-	f, err := os.OpenFile(sc.path("/var/lib/prelet/generations/"+args[0]), os.O_WRONLY, 0)
-	if err == nil {
-		_, err = f.WriteAt([]byte("x"), pack.offset(pack.findContent(Checksum([]byte(args[1])))))
-		f.Close()
+// filesOf returns the files of a tree.
+func filesOf(tree map[string]node) map[string]node {
+	maps.DeleteFunc(tree, func(_ string, n node) bool { return !n.mode.IsRegular() })
+
+	return tree
+}
+
+// limit umask MODE, size BYTES (of a file), setid no, space none, or space PART [always]: no write to a path with this
+// part has space, until what is reserved for a rollback is freed, or always.
+func (sc *scene) limit(a []string) error {
+	switch a[0] {
+	case "umask":
+		was := unix.Umask(sc.Number(a[1], 8))
+		sc.t.Cleanup(func() { unix.Umask(was) })
+	case "size":
+		var was unix.Rlimit
+		sc.Must(unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
+		sc.t.Cleanup(func() { sc.Must(unix.Setrlimit(unix.RLIMIT_FSIZE, &was)) })
+		return unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(sc.number(a[1])), Max: was.Max})
+	case "setid":
+		sc.store()
+		forbidSetID(sc.t)
+	case "space":
+		if sc.stop = nil; a[1] == "none" {
+			return nil
+		}
+		sc.close()
+		sc.stop = func(op, path string) error {
+			switch {
+			case op == opTruncate && filepath.Base(path) == lockName && len(a) == 2:
+				sc.stop = nil
+			case op == opWrite && strings.Contains(path, a[1]):
+				return unix.ENOSPC
+			}
+			return nil
+		}
 	}
-	sc.must(err)
+
+	return nil
 }
 
-// journal none, or PHASE gen=N [from=N to=N] [tries=N@BOOT] [mono]: the journal; mono: the clock of the commit is known.
-func (sc *scene) cmdJournal(args []string) {
-	sc.t.Helper()
+// spoilings are the ways to spoil a file that only a store knows.
+func (sc *scene) spoilings(a []string) map[string]func() error {
+	path := sc.disk(a[0])
+	write := func(text []byte) error { return errors.Join(os.RemoveAll(path), os.WriteFile(path, text, 0o600)) }
+
+	return map[string]func() error{
+		"empty":   func() error { return write(nil) },
+		"garbage": func() error { return write([]byte("{")) },
+		"folder":  func() error { return errors.Join(os.RemoveAll(path), os.MkdirAll(path+"/more", 0o700)) },
+		"large":   func() error { return os.Truncate(path, MaxContent+1) },
+		"newer": func() error { // of a later version
+			sc.close()
+			if a[0] == "state/"+heldName {
+				return write(encode(&held{Version: formatVersion + 1}))
+			}
+			sc.asNewer(strings.TrimPrefix(a[0], "state/"))
+			return nil
+		},
+		"rot": func() error { // CONTENT: a byte of this content of a generation is another one
+			pack, err := sc.store().pack(sc.number(filepath.Base(path)))
+			sc.Must(err)
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			sc.Must(err)
+			defer f.Close()
+			_, err = f.WriteAt([]byte("x"), pack.offset(pack.findContent(Checksum([]byte(a[2])))))
+			return err
+		},
+	}
+}
+
+// power durable: what is there stays when the power is cut, and of what comes, what is fsynced. power cut [adverse]:
+// see power.
+func (sc *scene) changePower(a []string) error {
+	if a[0] == "durable" {
+		sc.store()
+		sc.power = arm(sc.box)
+		return nil
+	}
+	sc.close()
+	boot := sc.o.BootID
+	sc.power.adverse = len(a) > 1
+	sc.use(sc.power.cut(memory(sc.t), func() bool { return false }))
+	sc.power, sc.o.BootID = nil, boot
+
+	return nil
+}
+
+// soon is how long another process waits for the lock.
+func (sc *scene) soon() context.Context {
+	ctx, cancel := context.WithTimeout(sc.t.Context(), 50*time.Millisecond)
+	sc.t.Cleanup(cancel)
+
+	return ctx
+}
+
+// open, open read-only, open none; open other: another process; open swap: that one goes on.
+func (sc *scene) openStore(a []string) (err error) {
+	how := strings.Join(a, "")
+	if how == "none" || how == "read-only" {
+		sc.close()
+	}
+	switch how {
+	case "":
+		sc.s, err = Open(sc.t.Context(), sc.o)
+	case "read-only":
+		sc.s, err = OpenReadOnly(sc.o)
+	case "other":
+		var s *Store
+		if s, err = Open(sc.soon(), sc.o); err == nil {
+			sc.other = s
+			sc.t.Cleanup(func() { s.Close() })
+		}
+	case "swap":
+		sc.s, sc.other = sc.other, sc.s
+	}
+
+	return err
+}
+
+// lock give, lock take: by the process that runs; lock older, lock older-ends: by one of prelet 0.1.0.
+func (sc *scene) lock(a []string) (err error) {
+	switch a[0] {
+	case "give":
+		return sc.store().Unlock()
+	case "take":
+		return sc.store().Relock(sc.soon())
+	case "older":
+		sc.older, err = os.OpenFile(sc.disk("state/"+lockName), os.O_RDWR|os.O_CREATE, 0o600)
+		sc.Must(err)
+		return unix.Flock(int(sc.older.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+
+	return sc.older.Close()
+}
+
+// apply ID TARGET… [+good] [+unchanged [+or-nothing]]: +good judges it, +unchanged is of a proposal that must change
+// no target, and +or-nothing of one that may be recorded already.
+func (sc *scene) applyPlan(a []string) error {
+	p := sc.proposal(a)
+	if slices.Contains(a, "+unchanged") {
+		c, err := sc.store().Compare(p)
+		if sc.Must(err); c.Changed {
+			sc.t.Errorf("%s: got a target that changes, want none", sc.Line)
+		}
+	}
+	gen, err := apply(sc.store(), p)
+	switch {
+	case err == nil && slices.Contains(a, "+good"):
+		err = sc.s.Good(gen, nil)
+	case errors.Is(err, ErrNothing) && slices.Contains(a, "+or-nothing"):
+		gen, err = sc.current().Gen, nil
+	}
+	sc.gen = gen
+
+	return err
+}
+
+// judge GEN good [REPORT], judge GEN unhealthy WHY, judge GEN retired PATH.
+func (sc *scene) judge(a []string) error {
+	gen, text := sc.number(a[0]), strings.Join(a[2:], " ")
+	switch {
+	case a[1] == "good" && text == "":
+		return sc.store().Good(gen, nil)
+	case a[1] == "good":
+		return sc.store().Good(gen, []byte(text))
+	case a[1] == "unhealthy":
+		return sc.store().MarkUnhealthy(gen, text)
+	}
+
+	return sc.store().Retire(gen, sc.at(text))
+}
+
+// rollback FROM TO WHY [+hold] [+judge] [+without=PATH…]: FROM may be current; +judge awaits a verdict.
+func (sc *scene) rollback(a []string) (err error) {
+	var without []string
+	for _, option := range a[3:] {
+		if path, is := strings.CutPrefix(option, "+without="); is {
+			without = append(without, sc.at(path))
+		}
+	}
+	from, to, isHeld := a[0], sc.number(a[1]), slices.Contains(a, "+hold")
+	if from == "current" {
+		from = strconv.Itoa(sc.current().Gen)
+	}
+	if slices.Contains(a, "+judge") {
+		sc.gen, err = sc.store().RollbackToJudge(sc.number(from), to, a[2], isHeld, nil, without...)
+		return err
+	}
+	sc.gen, err = sc.store().Rollback(sc.number(from), to, a[2], isHeld, nil)
+
+	return err
+}
+
+// hold plan ID WHY, hold generation GEN WHY, hold none.
+func (sc *scene) hold(a []string) error {
+	switch a[0] {
+	case "plan":
+		return sc.store().Hold(a[1], a[2])
+	case "generation":
+		return sc.store().Pin(sc.number(a[1]), a[2])
+	}
+
+	return sc.store().Release()
+}
+
+// store collect N, try BOOT, check-rollback FROM TO, newer, checks (before a commit, without a change of the state
+// folder), in-place GEN (what this boot is known to have put in place).
+func (sc *scene) do(a []string) (err error) {
+	switch a[0] {
+	case "collect":
+		return sc.store().Collect(sc.number(a[1]))
+	case "try":
+		sc.tries, err = sc.store().AddTry(a[1])
+	case "check-rollback":
+		_, sc.warnings, err = sc.store().CheckRollback(sc.number(a[1]), sc.number(a[2]))
+	case "newer":
+		return sc.store().Newer()
+	case "checks":
+		s, err := OpenReadOnly(sc.o)
+		sc.Must(err)
+		defer s.Close()
+		return s.Checks(nil).First()
+	case "in-place":
+		sc.close()
+		sc.o.InPlace = sc.number(a[1])
+	}
+
+	return err
+}
+
+// facts are those of a store, in the order of the language's page.
+func (sc *scene) facts() map[string]script.Fact {
+	text := func(get func() string) script.Fact {
+		return script.Fact{Get: func([]string) (string, error) { return cmp.Or(get(), "none"), nil }}
+	}
+	yes := func(is func() bool) script.Fact {
+		return text(func() string { return map[bool]string{true: "yes", false: "no"}[is()] })
+	}
+	number := func(n *int) script.Fact { return text(func() string { return strconv.Itoa(*n) }) }
+	list := func(get func() ([]string, error)) script.Fact {
+		return script.Fact{Get: func([]string) (string, error) {
+			all, err := get()
+			return cmp.Or(strings.Join(all, " "), "none"), err
+		}}
+	}
+
+	return map[string]script.Fact{
+		"gen":         number(&sc.gen),
+		"tries":       number(&sc.tries),
+		"operations":  number(&sc.operations),
+		"last-good":   text(sc.lastGood),
+		"journal":     {Get: sc.journal},
+		"generations": list(sc.generations),
+		"in-place":    text(sc.inPlace),
+		"why":         text(func() string { return sc.current().Why }),
+		"pinned":      text(sc.pinned),
+		"pinned-why":  text(sc.pinnedWhy),
+		"held":        {Args: 1, Get: sc.held},
+		"held-plans": list(func() ([]string, error) {
+			plans, err := sc.store().HeldAll()
+			return sortedKeys(plans), err
+		}),
+		"aside": text(func() string {
+			aside := sc.store().FindAside()
+			if aside == nil {
+				return ""
+			}
+			return aside.String()
+		}),
+		"mixed": yes(func() bool {
+			over := sc.store().StartsOver()
+			return over != nil && over.IsMixed
+		}),
+		"read-only": yes(func() bool { return sc.store().ReadOnly() != nil }),
+		"lock":      text(sc.lockHolder),
+		"ballast": yes(func() bool { // space is reserved for a rollback
+			i, err := os.Stat(sc.disk("state/" + lockName))
+			sc.Must(err)
+			return i.Size() >= ballastMin
+		}),
+		"limit": {Args: 1, Get: func([]string) (string, error) {
+			return map[bool]string{true: "none", false: "set"}[sc.stop == nil], nil
+		}},
+		"litter":    list(func() ([]string, error) { return sc.litter(), nil }),
+		"differing": list(func() ([]string, error) { return sc.store().Differing() }),
+		"warnings":  list(func() ([]string, error) { return sc.warnings, nil }),
+		"changes":   text(sc.changes),
+		"entries":   text(func() string { return strconv.Itoa(len(sc.c.Entries)) }),
+		"entry":     {Args: 1, Get: sc.entry},
+		"recorded":  {Args: 1, Get: sc.recorded},
+		"drift":     {Args: 1, Get: sc.drift},
+		"blob":      {Args: 2, Get: sc.blob},
+		"content":   {Args: 1, Get: sc.content},
+		"original":  {Args: 1, Get: sc.original},
+	}
+}
+
+func (sc *scene) lastGood() string {
+	gen, ok := sc.store().LastGood()
+
+	return map[bool]string{true: strconv.Itoa(gen)}[ok]
+}
+
+// journal is PHASE gen=N [from=N to=N] [tries=N@BOOT] [mono]; mono: the clock of the commit is known.
+func (sc *scene) journal([]string) (string, error) {
 	j, err := sc.store().Journal()
-	got := "none"
-	if j != nil {
-		got = fmt.Sprintf("%s gen=%d", j.Phase, j.Gen)
-		if j.From != 0 {
-			got += fmt.Sprintf(" from=%d to=%d", j.From, j.To)
-		}
-		if j.Tries != 0 {
-			got += fmt.Sprintf(" tries=%d@%s", j.Tries, j.BootID)
-		}
-		if j.CommitMono != 0 {
-			got += " mono"
-		}
+	if j == nil {
+		return "none", err
 	}
-	sc.check(fmt.Sprintf("journal (%v)", err), got, strings.Join(args, " "))
+	got := fmt.Sprintf("%s gen=%d", j.Phase, j.Gen)
+	if j.From != 0 {
+		got += fmt.Sprintf(" from=%d to=%d", j.From, j.To)
+	}
+	if j.Tries != 0 {
+		got += fmt.Sprintf(" tries=%d@%s", j.Tries, j.BootID)
+	}
+	if j.CommitMono != 0 {
+		got += " mono"
+	}
+
+	return got, err
 }
 
-// generations N=STATUS[,restores=N]…: all of them.
-func (sc *scene) cmdGenerations(args []string) {
-	sc.t.Helper()
-	all, err := sc.store().List()
-	var got []string
-	for _, i := range all {
+// generations are GEN=STATUS[,restores=GEN].
+func (sc *scene) generations() (all []string, err error) {
+	infos, err := sc.store().List()
+	for _, i := range infos {
 		text := fmt.Sprintf("%d=%s", i.Gen, i.Status)
 		if i.Restores >= 0 {
 			text += fmt.Sprintf(",restores=%d", i.Restores)
 		}
-		got = append(got, text)
+		all = append(all, text)
 	}
-	sc.check(fmt.Sprintf("generations (%v)", err), strings.Join(got, " "), strings.Join(args, " "))
+
+	return all, err
 }
 
-// entry PATH ACTION [TEXT…]: of the last comparison; the text is in its reason. ACTION - is none.
-func (sc *scene) cmdEntry(args []string) {
-	sc.t.Helper()
-	got := Entry{Action: "-"}
-	if i := slices.IndexFunc(sc.c.Entries, func(e Entry) bool { return e.Path == sc.at(args[0]) }); i >= 0 {
-		got = sc.c.Entries[i]
+// inPlace is GEN ENTRIES NEWER.
+func (sc *scene) inPlace() string {
+	i := sc.current()
+	if i == nil {
+		return ""
 	}
-	action := string(got.Action)
-	if got.Drift {
-		action += ",drift"
-	}
-	sc.check("action on "+args[0], action, args[1])
-	sc.contains("why", got.Why, args[2:])
+
+	return fmt.Sprint(i.Gen, len(i.Entries), i.Newer)
 }
 
-// held PLAN [WHY], held none PLAN, pinned N [WHY], pinned none: what is held.
-func (sc *scene) cmdHeld(args []string) {
-	sc.t.Helper()
-	if isNone := args[0] == "none"; isNone {
-		_, ok := sc.store().Held(args[1])
-		sc.check("held", ok, false)
-		return
-	}
-	why, ok := sc.store().Held(args[0])
-	sc.check("held ("+why+")", ok, true)
-	sc.contains("why", why, args[1:])
+func (sc *scene) pinned() string {
+	gen, _, ok := sc.store().Pinned()
+
+	return map[bool]string{true: strconv.Itoa(gen)}[ok]
 }
 
-// lockAsOlder locks the file that prelet 0.1.0 locks, and reports whether it was free.
-func (sc *scene) lockAsOlder() bool {
-	f, err := os.OpenFile(sc.disk("state/"+lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	sc.must(err)
-	sc.older = f
+func (sc *scene) pinnedWhy() string {
+	_, why, _ := sc.store().Pinned()
 
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
+	return why
 }
 
-// damage FILE BYTES: the bytes of a file of the state folder, with a checksum for @SUM@; folder: a folder in its place;
-// newer: held.json of a later version; sealed TEXT: a document with its checksum.
-func (sc *scene) cmdDamage(args []string) {
-	file := sc.disk("state/" + args[0])
-	err := os.RemoveAll(file)
-	if args[1] == "folder" {
-		err = errors.Join(err, os.MkdirAll(filepath.Join(file, "more"), 0o700))
-	} else {
-		text := strings.ReplaceAll(args[1], "@SUM@", Checksum(nil))
-		switch text {
-		case "newer":
-			text = string(encode(&held{Version: formatVersion + 1}))
-		case "sealed":
-			body := strings.TrimSuffix(strings.ReplaceAll(args[2], "@SUM@", Checksum(nil)), "}")
-			text = body + sealBegin + Checksum([]byte(body)) + sealEnd
-		}
-		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
-	}
-	sc.must(err)
+// held PLAN is the reason.
+func (sc *scene) held(a []string) (string, error) {
+	why, ok := sc.store().Held(a[0])
+
+	return map[bool]string{true: why, false: "none"}[ok], nil
 }
 
-// do carries out a command and reports whether there is one with this name.
-func (sc *scene) do(name string, a []string) bool {
-	sc.t.Helper()
-	all := strings.Join(a, " ")
-	switch name {
-	// The tree.
-	case "write":
-		sc.box.write(sc.at(a[0]), a[2], sc.mode(a[1]))
-	case "large":
-		sc.must(os.Truncate(sc.disk(a[0]), MaxContent+1))
-	case "mkdir":
-		sc.must(os.MkdirAll(sc.disk(a[0]), sc.mode(a[1])))
-	case "chmod":
-		sc.must(os.Chmod(sc.disk(a[0]), sc.mode(a[1])))
-	case "chgrp":
-		sc.must(os.Lchown(sc.disk(a[0]), -1, sc.number(a[1], 10)))
-	case "chown":
-		sc.must(os.Lchown(sc.disk(a[0]), sc.number(a[1], 10), -1))
-	case "link":
-		sc.must(os.Symlink(sc.disk(a[0]), sc.disk(a[1])))
-	case "link-to":
-		sc.must(os.Symlink(a[0], sc.disk(a[1])))
-	case "socket":
-		sc.must(unix.Mknod(sc.disk(a[0]), unix.S_IFSOCK|0o600, 0))
-	case "fifo":
-		sc.must(unix.Mkfifo(sc.disk(a[0]), 0o600))
-	case "rm":
-		sc.must(os.Remove(sc.disk(a[0])))
-	case "mv":
-		sc.must(os.Rename(sc.disk(a[0]), sc.disk(a[1])))
-	case "attribute": // PATH NAME VALUE, where the file system has them
-		sc.noAttributes = unix.Setxattr(sc.disk(a[0]), a[1], []byte(sc.text(a[2])), 0) != nil
-	case "remove-attribute":
-		sc.noAttributes = unix.Removexattr(sc.disk(a[0]), a[1]) != nil
-	case "has-attribute":
-		value := make([]byte, len(sc.text(a[2])))
-		_, err := unix.Getxattr(sc.disk(a[0]), a[1], value)
-		sc.check("attribute", sc.noAttributes || err == nil && string(value) == sc.text(a[2]), true)
-	case "acl":
-		sc.cmdACL(a)
-	case "has-acl": // PATH yes|no
-		_, err := unix.Getxattr(sc.disk(a[0]), accessACL, make([]byte, nodefile.MaxAttribute))
-		sc.check("an ACL", err == nil, a[1] == "yes")
-	case "umask": // of this process
-		was := unix.Umask(sc.number(a[0], 8))
-		sc.t.Cleanup(func() { unix.Umask(was) })
-	case "limit-files": // SIZE: that this process may write
-		var was unix.Rlimit
-		sc.must(unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
-		sc.must(unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(sc.number(a[0], 10)), Max: was.Max}))
-		sc.t.Cleanup(func() { sc.must(unix.Setrlimit(unix.RLIMIT_FSIZE, &was)) })
-	case "forbid-setid":
-		sc.store()
-		forbidSetID(sc.t)
-	case "disk": // OPTIONS: the root is a file system of its own, with real fsyncs
-		mountSmall(sc.t, sc.root, a[0])
-		sc.must(os.MkdirAll(sc.disk("/etc/kubernetes"), 0o755))
-		sc.o.fsync = nil
-	case "disk-at": // PATH OPTIONS
-		mountSmall(sc.t, sc.disk(a[0]), a[1])
-	case "bind":
-		mount(sc.t, sc.disk(a[0]), sc.disk(a[1]), "", unix.MS_BIND, "")
-	case "bind-read-only":
-		makeReadOnly(sc.t, sc.disk(a[0]))
-	case "unmount":
-		sc.must(unix.Unmount(sc.disk(a[0]), 0))
-	case "fill":
-		fill(sc.t, sc.disk(a[0]))
-	case "many":
-		sc.cmdMany(a)
-	case "file":
-		sc.check(a[0], sc.read(sc.at(a[0])), sc.text(strings.Join(a[1:], " ")))
-	case "mode", "owner": // PATH MODE [UID]: absent, or as ls shows it
-		got := "absent"
-		if i, err := os.Lstat(sc.disk(a[0])); err == nil {
-			got = i.Mode().String()
-			if name == "owner" {
-				got += fmt.Sprint(" ", i.Sys().(*syscall.Stat_t).Uid)
-			}
-		}
-		sc.check(name+" of "+a[0], got, strings.Join(a[1:], " "))
-	case "remember":
-		sc.looks[a[0]] = sc.look()
-	case "same":
-		sc.compare(sc.look(), sc.looks[a[0]])
-	case "like":
-		sc.compare(nodes(sc.look()), nodes(sc.looks[a[0]]))
-	case "files-from": // NAME: each file is as it was then; others may be gone
-		for path, now := range sc.look() {
-			if now.mode.IsRegular() && !strings.Contains(path, "/.prelet-") {
-				sc.compare(now, sc.looks[a[0]][path])
-			}
-		}
-	case "files-like": // NAME: with contents and modes as then, and no others
-		isNoFile := func(_ string, n node) bool { return !n.mode.IsRegular() }
-		now, then := nodes(sc.look()), nodes(sc.looks[a[0]])
-		maps.DeleteFunc(now, isNoFile)
-		maps.DeleteFunc(then, isNoFile)
-		sc.compare(now, then)
-	case "same-file":
-		sc.compare(sc.look()[sc.at(a[1])], sc.looks[a[0]][sc.at(a[1])])
-	case "drift": // PATH [TEXT]: how the path differs from the generation in place
-		entry, ok := sc.currentEntry(a[0])
-		now, _, err := sc.s.Observe(sc.at(a[0]))
-		sc.must(err)
-		sc.check("it has an entry, and the drift of "+a[0], fmt.Sprint(ok, " ", entry.DescribeDrift(now)),
-			"true "+strings.Join(a[1:], " "))
-	case "as-recorded": // PATH, in the generation in place
-		entry, _ := sc.currentEntry(a[0])
-		got, _, err := sc.s.Observe(sc.at(a[0]))
-		sc.must(err)
-		sc.check("as recorded", got.Equal(entry.New), true)
-	case "without-setid": // TEXT: the one warning of the last comparison
-		sc.check("warnings", len(sc.c.WithoutSetID), 1)
-		sc.contains("warnings", strings.Join(sc.c.WithoutSetID, "\n"), a)
-	case "litter":
-		sc.check("left behind", sc.litter(), []string{})
-
-	// Processes and what they do.
-	case "open":
-		s, err := Open(sc.t.Context(), sc.o)
-		if sc.s = s; err != nil {
-			sc.s = nil
-		}
-		sc.end(err)
-	case "open-other": // another process, which waits for the lock only for a moment
-		ctx, cancel := context.WithTimeout(sc.t.Context(), 50*time.Millisecond)
-		defer cancel()
-		s, err := Open(ctx, sc.o)
-		if err == nil {
-			sc.other = s
-			sc.t.Cleanup(func() { s.Close() })
-		}
-		sc.end(err)
-	case "swap": // the other process goes on
-		sc.s, sc.other = sc.other, sc.s
-	case "unlock":
-		sc.end(sc.store().Unlock())
-	case "relock": // it waits only for a moment
-		ctx, cancel := context.WithTimeout(sc.t.Context(), 50*time.Millisecond)
-		defer cancel()
-		sc.end(sc.store().Relock(ctx))
-	case "older-locks": // a process of prelet 0.1.0 takes the lock, or does not get it
-		sc.check("it has the lock", sc.lockAsOlder(), a[0] == "yes")
-	case "older-ends":
-		sc.must(sc.older.Close())
-	case "lock-holder": // none, or this process
-		s, err := OpenReadOnly(sc.o)
-		sc.must(err)
-		pid, ok := s.LockHolder()
-		s.Close()
-		sc.check("it is held, by this process", fmt.Sprint(ok, pid == os.Getpid()),
-			fmt.Sprint(a[0] == "this", a[0] == "this"))
-	case "close":
-		sc.close()
-	case "boot":
-		sc.close()
-		sc.o.BootID = a[0]
-	case "read-only":
-		sc.close()
-		s, err := OpenReadOnly(sc.o)
-		if sc.s = s; err != nil {
-			sc.s = nil
-		}
-		sc.end(err)
-	case "apply", "applied-good":
-		gen, err := apply(sc.store(), sc.proposal(a))
-		if err == nil && name == "applied-good" {
-			err = sc.s.Good(gen, nil)
-		}
-		sc.ended(gen, err)
-	case "begin":
-		tx, err := sc.store().Begin(sc.proposal(a))
-		sc.tx = tx
-		sc.end(err)
-	case "compare":
-		c, err := sc.store().Compare(sc.proposal(a))
-		sc.c = c
-		sc.end(err)
-	case "commit":
-		sc.ended(sc.tx.Commit())
-	case "publish":
-		sc.end(sc.tx.Publish())
-	case "record":
-		sc.ended(sc.record(a))
-	case "record-again": // unless it is recorded, which it is if the one that was to be killed was done or recovered
-		gen, err := sc.record(a)
-		if errors.Is(err, ErrNothing) {
-			current, err := sc.s.Current()
-			sc.must(err)
-			sc.gen = current.Gen
-			break
-		}
-		sc.ended(gen, err)
-	case "good": // GEN [REPORT]
-		var report []byte
-		for _, text := range a[1:] {
-			report = []byte(text)
-		}
-		sc.end(sc.store().Good(sc.number(a[0], 10), report))
-	case "unhealthy":
-		sc.end(sc.store().MarkUnhealthy(sc.number(a[0], 10), a[1]))
-	case "retire":
-		sc.end(sc.store().Retire(sc.number(a[0], 10), sc.at(a[1])))
-	case "recover":
-		_, err := sc.store().Recover()
-		sc.end(err)
-	case "durable": // what is there stays when the power is cut; of what comes, what is fsynced
-		sc.store()
-		sc.power = arm(sc.box)
-	case "power-cut": // [adverse]: see power
-		sc.close()
-		boot := sc.o.BootID
-		sc.power.adverse = len(a) > 0
-		sc.box = sc.power.cut(memory(sc.t), func() bool { return false })
-		sc.power, sc.o.BootID = nil, boot
-	case "collect":
-		sc.end(sc.store().Collect(sc.number(a[0], 10)))
-	case "hold":
-		sc.end(sc.store().Hold(a[0], a[1]))
-	case "pin":
-		sc.end(sc.store().Pin(sc.number(a[0], 10), a[1]))
-	case "release":
-		sc.end(sc.store().Release())
-	case "newer":
-		sc.end(sc.store().Newer())
-	case "checks": // before a commit, without a change of the state folder
-		s, err := OpenReadOnly(sc.o)
-		sc.must(err)
-		sc.end(s.Checks(nil).First())
-		s.Close()
-	case "is-read-only":
-		sc.check("the store is read-only", sc.store().ReadOnly() != nil, true)
-	case "rollback", "judge": // FROM TO WHY [hold] [PATH…]: judge awaits a verdict; the paths are left out
-		from, to, rest := sc.number(a[0], 10), sc.number(a[1], 10), a[3:]
-		hold := len(rest) > 0 && rest[0] == "hold"
-		if name == "rollback" {
-			sc.ended(sc.store().Rollback(from, to, a[2], hold, nil))
-			break
-		}
-		var without []string
-		for _, path := range rest[min(1, len(rest)):] {
-			without = append(without, sc.at(path))
-		}
-		sc.ended(sc.store().RollbackToJudge(from, to, a[2], hold, nil, without...))
-	case "rollback-current": // TO WHY
-		i, err := sc.store().Current()
-		sc.must(err)
-		sc.ended(sc.s.Rollback(i.Gen, sc.number(a[0], 10), a[1], false, nil))
-	case "by-hand":
-		sc.carryOut([]string{"judge", "2", "1", ByHand, ";", "good", "3"})
-	case "blamed":
-		sc.carryOut([]string{"judge", "2", "1", "it exits", "hold", ";", "good", "3"})
-	case "check-rollback": // FROM TO [WARNING]
-		_, warnings, err := sc.store().CheckRollback(sc.number(a[0], 10), sc.number(a[1], 10))
-		sc.check("warnings", len(warnings), len(a)-2)
-		sc.contains("warnings", strings.Join(warnings, "\n"), a[2:])
-		sc.end(err)
-	case "try": // BOOT N
-		tries, err := sc.store().AddTry(a[0])
-		sc.check("tries", tries, a[1])
-		sc.end(err)
-	case "fails":
-		sc.cmdFails(a)
-	case "fails-any": // COMMAND, with ; in place of blanks
-		sc.mayFail, sc.err = true, nil
-		sc.carryOut(strings.Split(a[0], ";"))
-		sc.mayFail = false
-		sc.check(a[0]+" fails", sc.err != nil, true)
-	case "refused":
-		sc.cmdRefused(a)
-	case "stop":
-		sc.cmdStop(a)
-	case "full":
-		sc.cmdFull(a)
-	case "full-always":
-		sc.close()
-		sc.stop = func(op, _ string) error { return map[bool]error{true: unix.ENOSPC}[op == opWrite] }
-	case "not-full":
-		sc.stop = nil
-	case "is-full":
-		sc.check("the disk is full", sc.stop != nil, true)
-	case "count":
-		sc.store()
-		sc.ops = 0
-	case "no-operation":
-		sc.check("operations since count", sc.ops, 0)
-	case "repeat": // VALUES COMMAND: with each value for % in the command
-		for _, value := range strings.Split(a[0], ",") {
-			sc.carryOut(strings.Split(strings.ReplaceAll(strings.Join(a[1:], "\x00"), "%", value), "\x00"))
-		}
-	// The state folder.
-	case "aside": // none, or TEXT of the reason
-		aside := sc.store().FindAside()
-		sc.check("a state is set aside", aside != nil, a[0] != "none")
-		if aside != nil {
-			sc.contains("why", aside.String(), a)
-		}
-	case "mixed": // yes or no: the targets may be of two generations
-		over := sc.store().StartsOver()
-		sc.check("mixed", over != nil && over.IsMixed, a[0] == "yes")
-	case "in-place-before": // GEN: what this boot is known to have put in place
-		sc.close()
-		sc.o.InPlace = sc.number(a[0], 10)
-	case "lose-journal":
-		sc.must(os.RemoveAll(sc.disk("state/" + journalName)))
-	case "damage":
-		sc.cmdDamage(a)
-	case "as-newer":
-		sc.close()
-		sc.asNewer(a[0])
-	case "flip": // FILE: a bit of its last part, which no manifest shows
-		sc.spoil(sc.disk("state/"+a[0]), len(read(sc.t, sc.disk("state/"+a[0])))*8-3)
-	case "rot":
-		sc.cmdRot(a)
-	case "ballast": // space is set aside again
-		i, err := os.Stat(sc.disk("state/" + lockName))
-		sc.must(err)
-		sc.check("space is set aside", i.Size() >= ballastMin, true)
-
-	// Checks of the state.
-	case "gen":
-		sc.check("generation", sc.gen, a[0])
-	case "journal":
-		sc.cmdJournal(a)
-	case "keep-journal":
-		sc.journal, _ = sc.store().Journal()
-	case "same-journal": // yes or no; later: with the clock of a later boot
-		j, err := sc.store().Journal()
-		sc.must(err)
-		sc.check("the same commit", sc.journal.Same(j) && j.Same(j), a[0] == "yes")
-		sc.check("a later clock", len(a) < 2 || j.CommitMono > sc.journal.CommitMono, true)
-	case "generations":
-		sc.cmdGenerations(a)
-	case "current", "why", "in-place", "no-generation-in-place": // of the generation in place: WHY, or GEN ENTRIES NEWER
-		i, err := sc.store().Current()
-		switch sc.end(err); {
-		case err != nil || name == "current":
-		case name == "why":
-			sc.check(name, i.Why, all)
-		case name == "in-place":
-			sc.check(name, fmt.Sprint(i.Gen, len(i.Entries), i.Newer), all)
-		default:
-			sc.check(name, i == nil, true)
-		}
-	case "entry":
-		sc.cmdEntry(a)
-	case "as-is": // the entry of PATH in the generation in place has no change
-		e, _ := sc.currentEntry(a[0])
-		sc.check("action on "+a[0], e.Action, ActionNone)
-	case "entries":
-		sc.check("entries", len(sc.c.Entries), a[0])
-	case "changes": // CHANGED UNRECORDED
-		sc.check("changed, unrecorded", fmt.Sprint(sc.c.Changed, " ", sc.c.Unrecorded), all)
-	case "held":
-		sc.cmdHeld(a)
-	case "pinned": // GEN [WHY] or none
-		gen, why, ok := sc.store().Pinned()
-		got := map[bool]string{true: strconv.Itoa(gen), false: "none"}[ok]
-		sc.check("pinned", got, a[0])
-		sc.contains("why", why, a[1:])
-	case "held-until-commit": // p1 is held, and a generation pinned, exactly while nothing is committed
-		cur, err := sc.store().Current()
-		sc.must(err)
-		_, isHeld := sc.s.Held("p1")
-		_, _, isPinned := sc.s.Pinned()
-		isCommitted := cur.PlanID == "p1"
-		sc.check("held, pinned", fmt.Sprint(isHeld, isPinned), fmt.Sprint(!isCommitted, !isCommitted))
-	case "pinned-with-rollback": // GEN: it is pinned exactly if generation 3, of the rollback to it, is in place
-		cur, err := sc.store().Current()
-		sc.must(err)
-		gen, _, isPinned := sc.s.Pinned()
-		want := "0 false"
-		if cur.Gen == 3 {
-			want = a[0] + " true"
-		}
-		sc.check("pinned", fmt.Sprint(gen, isPinned), want)
-	case "held-plans":
-		plans, err := sc.store().HeldAll()
-		sc.must(err)
-		sc.check("held plans", strings.Join(sortedKeys(plans), " "), all)
-	case "last-good":
-		gen, ok := sc.store().LastGood()
-		sc.check("last good", map[bool]string{true: strconv.Itoa(gen), false: "none"}[ok], a[0])
-	case "blob": // GEN NAME TEXT
-		got, err := sc.store().Blob(sc.number(a[0], 10), a[1])
-		if sc.end(err); err == nil {
-			sc.check("blob", string(got), a[2])
-		}
-	case "content": // it is kept
-		got, err := sc.store().Content(Checksum([]byte(a[0])))
-		if sc.end(err); err == nil {
-			sc.check("content", string(got), a[0])
-		}
-	case "original": // PATH [CONTENT]
-		st, content, ok, err := sc.store().Original(sc.at(a[0]))
-		sc.must(err)
-		sc.check("original", fmt.Sprint(ok, st.Kind != Absent, " ", string(content)),
-			fmt.Sprint(true, len(a) > 1, " ", strings.Join(a[1:], "")))
-	case "differing":
-		got, err := sc.store().Differing()
-		sc.must(err)
-		sc.check("differing", strings.Join(got, " "), all)
-	default:
-		return false
+// lockHolder is this or another process.
+func (sc *scene) lockHolder() string {
+	s, err := OpenReadOnly(sc.o)
+	sc.Must(err)
+	defer s.Close()
+	pid, ok := s.LockHolder()
+	switch {
+	case !ok:
+		return ""
+	case pid == os.Getpid():
+		return "this"
 	}
 
-	return true
+	return "another"
+}
+
+// changes are those of the last comparison.
+func (sc *scene) changes() string {
+	var all []string
+	if sc.c.Changed {
+		all = append(all, "changed")
+	}
+	if sc.c.Unrecorded {
+		all = append(all, "unrecorded")
+	}
+
+	return strings.Join(all, " ")
+}
+
+// entry PATH is the action of the last comparison, with ",drift".
+func (sc *scene) entry(a []string) (string, error) {
+	e, _ := Info{Entries: sc.c.Entries}.Entry(sc.at(a[0]))
+
+	return string(e.Action) + map[bool]string{true: ",drift"}[e.Drift], nil
+}
+
+// recorded PATH is the action of the generation in place.
+func (sc *scene) recorded(a []string) (string, error) {
+	e, _ := sc.current().Entry(sc.at(a[0]))
+
+	return string(e.Action), nil
+}
+
+// drift PATH is how the path differs from the generation in place, which has it.
+func (sc *scene) drift(a []string) (string, error) {
+	e, ok := sc.current().Entry(sc.at(a[0]))
+	now, _, err := sc.store().Observe(sc.at(a[0]))
+	if !ok {
+		return "no entry", err
+	}
+
+	return cmp.Or(e.DescribeDrift(now), "none"), err
+}
+
+func (sc *scene) blob(a []string) (string, error) {
+	got, err := sc.store().Blob(sc.number(a[0]), a[1])
+
+	return string(got), err
+}
+
+// content TEXT is kept, or another text.
+func (sc *scene) content(a []string) (string, error) {
+	got, err := sc.store().Content(Checksum([]byte(a[0])))
+	if string(got) == a[0] {
+		return "kept", err
+	}
+
+	return string(got), err
+}
+
+// original PATH is the content before prelet, or absent.
+func (sc *scene) original(a []string) (string, error) {
+	st, content, ok, err := sc.store().Original(sc.at(a[0]))
+	switch {
+	case !ok:
+		return "unknown", err
+	case st.Kind == Absent:
+		return "absent", err
+	}
+
+	return string(content), err
 }

@@ -1,12 +1,14 @@
 package script
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,28 +26,30 @@ type Disk struct {
 // Commands returns the commands of a disk.
 func (d Disk) Commands() map[string]Command {
 	return map[string]Command{
-		"write":  d.write,
-		"edit":   d.edit,
-		"copy":   d.copy,
-		"move":   func(a []string) error { return os.Rename(d.Path(a[0]), d.Path(a[1])) },
-		"remove": d.remove,
-		"folder": d.folder,
-		"link":   d.link,
-		"mode":   d.mode,
-		"owner":  d.owner,
-		"mount":  d.mount,
-		"fill":   d.fill,
-		"spoil":  d.spoil,
+		"write":     d.write,
+		"edit":      d.edit,
+		"copy":      d.copy,
+		"attribute": d.attribute,
+		"move":      func(a []string) error { return os.Rename(d.Path(a[0]), d.Path(a[1])) },
+		"remove":    d.remove,
+		"folder":    d.folder,
+		"link":      d.link,
+		"mode":      d.mode,
+		"owner":     d.owner,
+		"mount":     d.mount,
+		"fill":      d.fill,
+		"spoil":     d.spoil,
 	}
 }
 
 // Facts returns the facts of a disk.
 func (d Disk) Facts() map[string]Fact {
 	return map[string]Fact{
-		"file":   {1, d.file},
-		"mode":   {1, d.modeOf},
-		"owner":  {1, d.ownerOf},
-		"exists": {1, d.exists},
+		"file":      {1, d.file},
+		"mode":      {1, d.modeOf},
+		"owner":     {1, d.ownerOf},
+		"exists":    {1, d.exists},
+		"attribute": {2, d.attributeOf},
 	}
 }
 
@@ -174,6 +178,61 @@ func (d Disk) owner(a []string) error {
 	}
 
 	return os.Lchown(d.Path(a[0]), ids[0], ids[1])
+}
+
+// attribute PATH NAME VALUE: acl and default-acl have the value user:ID:PERMISSIONS or group:ID:PERMISSIONS.
+func (d Disk) attribute(a []string) error {
+	path, name, value := d.Path(a[0]), attributeName(a[1]), []byte(a[2])
+	if a[2] == "none" {
+		return unix.Removexattr(path, name)
+	}
+	if name == a[1] {
+		return unix.Setxattr(path, name, value, 0)
+	}
+	value, err := acl(strings.Split(a[2], ":"))
+	if err != nil {
+		return err
+	}
+	err = unix.Setxattr(path, name, value, 0)
+	if errors.Is(err, unix.ENOTSUP) {
+		d.T.Skip("needs a TMPDIR whose file system has ACLs")
+	}
+
+	return err
+}
+
+// attributeName returns the name of an attribute, which an ACL is too.
+func attributeName(name string) string {
+	switch name {
+	case "acl":
+		return "system.posix_acl_access"
+	case "default-acl":
+		return "system.posix_acl_default"
+	}
+
+	return name
+}
+
+// acl returns the ACL of mode 0755 that gives one more user or group its permissions.
+func acl(who []string) ([]byte, error) {
+	if len(who) != 3 {
+		return nil, fmt.Errorf("got the ACL %q, want user:ID:PERMISSIONS or group:ID:PERMISSIONS", who)
+	}
+	id, err := strconv.ParseUint(who[1], 10, 32)
+	permissions, err2 := strconv.ParseUint(who[2], 8, 16)
+	const noID = ^uint32(0)
+	more := aclEntry{map[string]uint16{"user": 0x02, "group": 0x08}[who[0]], uint16(permissions), uint32(id)}
+	all := []aclEntry{{0x01, 7, noID}, {0x04, 5, noID}, more, {0x10, 7, noID}, {0x20, 5, noID}}
+	slices.SortFunc(all, func(a, b aclEntry) int { return int(a.Tag) - int(b.Tag) })
+	value, err3 := binary.Append(binary.LittleEndian.AppendUint32(nil, 2), binary.LittleEndian, all)
+
+	return value, errors.Join(err, err2, err3)
+}
+
+// aclEntry is an entry of struct posix_acl_xattr_header, of version 2.
+type aclEntry struct {
+	Tag, Permissions uint16
+	ID               uint32
 }
 
 func (d Disk) mount(a []string) error {
@@ -312,6 +371,16 @@ func (d Disk) ownerOf(a []string) (string, error) {
 	st := i.Sys().(*syscall.Stat_t)
 
 	return fmt.Sprintf("%d:%d", st.Uid, st.Gid), nil
+}
+
+func (d Disk) attributeOf(a []string) (string, error) {
+	value := make([]byte, 1<<16)
+	n, err := unix.Getxattr(d.Path(a[0]), attributeName(a[1]), value)
+	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOTSUP) {
+		return "none", nil
+	}
+
+	return string(value[:max(n, 0)]), err
 }
 
 func (d Disk) exists(a []string) (string, error) {

@@ -46,13 +46,14 @@ type Player struct {
 // New returns a player. Each command and fact of the node must be a word of the language.
 func New(t testing.TB, n Node) *Player {
 	t.Helper()
+	commands, facts := Commands(), Facts()
 	for name := range n.Commands {
-		if !slices.ContainsFunc(Commands(), func(w Word) bool { return w.Name == name }) {
+		if !slices.ContainsFunc(commands, func(w Word) bool { return w.Name == name }) {
 			t.Fatalf("command %q: got none in the language, want one of script.Commands", name)
 		}
 	}
 	for name := range n.Facts {
-		if !slices.ContainsFunc(Facts(), func(w Word) bool { return w.Name == name }) {
+		if !slices.ContainsFunc(facts, func(w Word) bool { return w.Name == name }) {
 			t.Fatalf("fact %q: got none in the language, want one of script.Facts", name)
 		}
 	}
@@ -102,10 +103,17 @@ func (p *Player) Later(words []string) func() {
 // Try carries out the commands in the rest of the current line, of which each may fail, and returns how the last ended.
 func (p *Player) Try(words []string) error {
 	p.T.Helper()
+
+	return p.TryLines(Sequence(p.Line.At, words, nests...))
+}
+
+// TryLines carries out lines, of which each may fail, and returns how the last ended.
+func (p *Player) TryLines(lines []Line) error {
+	p.T.Helper()
 	outer := p.mayFail
 	p.mayFail, p.Err = true, nil
 	defer func() { p.mayFail = outer }()
-	p.Words(words)
+	p.Play(lines)
 
 	return p.Err
 }

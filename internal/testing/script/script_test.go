@@ -117,7 +117,9 @@ func TestPlay(t *testing.T) {
 	if p.Err == nil {
 		t.Error("move of a file that is missing: got no error, want one")
 	}
-	for _, line := range []string{"is file /etc/a x", "! is file /etc/a /etc", "has file /etc/a x", "matches file /etc/a ^x"} {
+	for _, line := range []string{
+		"is file /etc/a x", "! is file /etc/a /etc", "has file /etc/a x", "matches file /etc/a ^x",
+	} {
 		l, err := parse("here", line)
 		if err != nil {
 			t.Fatal(err)

@@ -1,18 +1,16 @@
 package nodefile
 
 import (
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
 const stranger = 1000
@@ -32,30 +30,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// setACL gives a path an access ACL: the permissions of one user or group, and else those of mode 0755.
-func setACL(t *testing.T, path string, tag uint16, id uint32, permissions uint16) {
-	t.Helper()
-	const none = ^uint32(0)
-	acl := binary.LittleEndian.AppendUint32(nil, aclVersion)
-	for _, e := range []struct {
-		tag, permissions uint16
-		id               uint32
-	}{{0x01, 7, none}, {aclUser, permissions, id}, {aclOwnerGroup, 5, none}, {aclGroup, permissions, id}, {aclMask, 7, none}, {0x20, 5, none}} {
-		if e.id != none && e.tag != tag {
-			continue
-		}
-		acl = binary.LittleEndian.AppendUint16(acl, e.tag)
-		acl = binary.LittleEndian.AppendUint16(acl, e.permissions)
-		acl = binary.LittleEndian.AppendUint32(acl, e.id)
-	}
-	err := unix.Setxattr(path, aclName, acl, 0)
-	if errors.Is(err, unix.ENOTSUP) {
-		t.Skip("needs a TMPDIR whose file system has ACLs")
-	}
-	must(t, err)
-}
-
-// TestCheckTrusted and TestPublic run the scripts of testdata, each on a folder "above" with folder/site.hcl in it.
+// TestCheckTrusted and TestPublic play the scripts of testdata, each on a folder $ROOT with folder/site.hcl in it.
 func TestCheckTrusted(t *testing.T) {
 	needRoot(t)
 	playScripts(t, "testdata/trusted.txtar")
@@ -65,65 +40,43 @@ func TestPublic(t *testing.T) { playScripts(t, "testdata/public.txtar") }
 
 func playScripts(t *testing.T, file string) {
 	t.Helper()
-	for _, s := range scripttest.Load(t, file) {
+	for _, s := range script.Load(t, file) {
 		t.Run(s.Name, func(t *testing.T) {
 			above := filepath.Join(t.TempDir(), "above")
-			in := func(path string) string { return filepath.Join(above, path) }
-			must(t, errors.Join(os.MkdirAll(in("folder"), 0o755), os.WriteFile(in("folder/site.hcl"), nil, 0o644)))
-			scripttest.Run(t, s.Lines, func(l scripttest.Line) bool { return do(t, l, above, in) })
+			disk := script.Disk{T: t, Path: func(name string) string { return filepath.Join(above, name) }}
+			site := disk.Path("folder/site.hcl")
+			must(t, errors.Join(os.MkdirAll(filepath.Dir(site), 0o755), os.WriteFile(site, nil, 0o644)))
+			must(t, os.Chmod(above, 0o700)) // only its owner may enter it
+			script.New(t, script.Node{
+				Commands: disk.Commands(),
+				Facts:    facts(Root(above), site),
+				Replace:  strings.NewReplacer("$ROOT", above).Replace,
+			}).Play(s.Lines)
 		})
 	}
 }
 
-func do(t *testing.T, l scripttest.Line, above string, in func(string) string) bool {
-	t.Helper()
-	a := l.Words[1:]
-	number := func(text string, base int) int {
-		n, err := strconv.ParseInt(text, base, 32)
-		must(t, err)
+func facts(root Root, site string) map[string]script.Fact {
+	yes := func(is bool) string { return map[bool]string{true: "yes", false: "no"}[is] }
 
-		return int(n)
-	}
-	check := func(got bool) {
-		t.Helper()
-		if text := map[bool]string{true: "yes", false: "no"}[got]; text != a[0] {
-			t.Errorf("%s: got %s, want %s", l, text, a[0])
-		}
-	}
-	switch l.Words[0] {
-	case "chmod": // PATH MODE
-		must(t, unix.Chmod(in(a[0]), uint32(number(a[1], 8))))
-	case "chown": // PATH UID GID
-		must(t, os.Lchown(in(a[0]), number(a[1], 10), number(a[2], 10)))
-	case "acl": // PATH user|group ID PERMISSIONS
-		tag := map[string]uint16{"user": aclUser, "group": aclGroup}[a[1]]
-		setACL(t, in(a[0]), tag, uint32(number(a[2], 10)), uint16(number(a[3], 8)))
-	case "mv":
-		must(t, os.Rename(in(a[0]), in(a[1])))
-	case "link": // TO AT
-		must(t, os.Symlink(strings.ReplaceAll(a[0], "@ABOVE@", above), in(a[1])))
-	case "trusted":
-		if err := CheckTrusted(in("folder/site.hcl")); err != nil {
-			t.Errorf("%s: got %v, want no error", l, err)
-		}
-	case "untrusted": // TEXT
-		if err := CheckTrusted(in("folder/site.hcl")); err == nil || !strings.Contains(err.Error(), a[0]) {
-			t.Errorf("%s: got %v, want %q", l, err, a[0])
-		}
-	case "public": // yes|no, below a root that only its owner may enter
-		must(t, os.Chmod(above, 0o700))
-		found, f := Root(above).FindText("/folder/site.hcl")
-		if f != nil {
-			t.Errorf("%s: got %v, want its text", l, f)
-		}
-		check(found.IsPublic)
-	case "reachable": // yes|no: what would be in a folder that does not exist
-		check(Root(above).IsReachable("/folder/missing/x"))
-	default:
-		return false
-	}
+	return map[string]script.Fact{
+		"trusted": {Get: func([]string) (string, error) {
+			if err := CheckTrusted(site); err != nil {
+				return err.Error(), nil
+			}
 
-	return true
+			return "yes", nil
+		}},
+		"public": {Get: func([]string) (string, error) {
+			found, f := root.FindText("/folder/site.hcl")
+			if f != nil {
+				return "", f
+			}
+
+			return yes(found.IsPublic), nil
+		}},
+		"reachable": {Get: func([]string) (string, error) { return yes(root.IsReachable("/folder/missing/x")), nil }},
+	}
 }
 
 // TestLinksOfOthers reads through a link only where root made it, and stays below the root.

@@ -9,42 +9,30 @@ import (
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
-// TestUnitFileDropIns runs the scripts of testdata/dropins.txtar, each on a folder of its own.
+// TestUnitFileDropIns plays the scripts of testdata/dropins.txtar, each on a folder of its own.
 func TestUnitFileDropIns(t *testing.T) {
 	folders := strings.NewReplacer("etc/", "etc/systemd/system/", "usr/", "usr/lib/systemd/system/")
-	for _, s := range scripttest.Load(t, "testdata/dropins.txtar") {
+	for _, s := range script.Load(t, "testdata/dropins.txtar") {
 		t.Run(s.Name, func(t *testing.T) {
-			files := map[string]string{}
-			scripttest.Run(t, s.Lines, func(l scripttest.Line) bool {
-				a := l.Words[1:]
-				text := "[Service]\nEnvironment=A=" + a[1] + "\n"
-				switch at := folders.Replace(a[0]); l.Words[0] {
-				case "set":
-					files[at] = text
-				case "bom":
-					files[at] = "\ufeff" + text
-				case "crlf":
-					files[at] = strings.ReplaceAll(text, "\n", "\r\n")
-				case "link": // TO PATH
-					files[folders.Replace(a[1])] = "-> " + a[0]
-				case "environment": // UNIT LINES…
-					u, err := systemd.ReadUnitFile(writeTree(t, files), a[0])
-					var got []string
-					for _, line := range u.Settings["Environment"] {
-						got = append(got, line.Value)
-					}
-					if err != nil || !slices.Equal(got, a[1:]) {
-						t.Errorf("%s: got %q, %v; want %q and no error", l, got, err, a[1:])
-					}
-				default:
-					return false
+			root := nodefile.Root(t.TempDir())
+			disk := script.Disk{T: t, Path: func(name string) string { return root.Path("/" + folders.Replace(name)) }}
+			environment := func(a []string) (string, error) {
+				u, err := systemd.ReadUnitFile(root, a[0])
+				var lines []string
+				for _, line := range u.Settings["Environment"] {
+					lines = append(lines, line.Value)
 				}
 
-				return true
-			})
+				return strings.Join(lines, " "), err
+			}
+			script.New(t, script.Node{
+				Commands: disk.Commands(),
+				Facts:    map[string]script.Fact{"environment": {Args: 1, Get: environment}},
+				Replace:  strings.NewReplacer(`\r`, "\r", `\ufeff`, "\ufeff").Replace,
+			}).Play(s.Lines)
 		})
 	}
 }

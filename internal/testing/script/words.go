@@ -144,6 +144,9 @@ func Facts() []Word {
 		{"disk", "exists", "PATH", "yes or no, also for a link", "disk", "write /etc/a 1\nis exists /etc/a yes"},
 		{"disk", "attribute", "PATH NAME", "its attribute, or none", "disk",
 			"write /etc/a 1\nattribute /etc/a acl user:1000:7\n! is attribute /etc/a acl none\nis mode /etc/a -rwxrwxr-x"},
+		{"disk", "trusted", "", "yes, or why root does not trust the site's file", "", ""},
+		{"disk", "public", "", "whether each user may read the site's file", "", ""},
+		{"disk", "reachable", "", "whether each user may enter its folder", "", ""},
 		{"disk", "limit", "WHAT", "set, or none", "store", "limit space journal\nis limit space set"},
 		{"store", "gen", "", "the generation that the last command made", "store", "apply p1 a=1\nis gen 1"},
 		{"store", "last-good", "", "the last good generation, or none", "store", "apply p1 a=1\nis last-good none"},
@@ -208,6 +211,7 @@ func Facts() []Word {
 			"reboot\nrun one hold gpu\nis gate shut\nhas held-back 'hold \"gpu\"'"},
 		{"node", "hold-left", "", "how long a hold of the site still keeps the kubelet", "run",
 			"reboot\nrun one hold gpu\nis hold-left 30m0s"},
+		{"systemd", "environment", "UNIT", "the Environment= of its file and drop-ins", "", ""},
 		{"systemd", "logged", "", "the journal of systemd", "run",
 			"run one\nhas logged 'generation 1 is good'"},
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/platform/unitfile"
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
 // node is a machine: a real store on a disk that survives reboots, the fake systemd, a kubelet that behaves as its
@@ -38,7 +38,6 @@ type node struct {
 	store      *generation.Store // of the running process
 	locked     bool
 	events     []string
-	killAt     int              // the process dies after so many events
 	rows       []row            // nil: the table
 	seen       func(row)        // called with each row
 	unitFiles  bool             // a unit file is among what changes
@@ -62,7 +61,7 @@ type node struct {
 	fixedSince time.Duration // since when its pods start; 0: never
 	logged     time.Duration
 	conduct    string             // instead of the configuration: how the kubelet behaves
-	onCommit   func()             // called once, right after the commit
+	onCommit   func()             // called right after each commit
 	onNote     func(report.Event) // called with each event
 	reports    func() string      // the id of the machine whose kubelet has updated the Node last
 	onOpen     func()             // called when the gate has been opened
@@ -73,14 +72,11 @@ type node struct {
 	ntpAction  string             // what follows its change
 	storeFails func(method string) error
 
-	// Of the script that runs.
-	line        scripttest.Line
-	out         Outcome // of the last process of prelet
-	err         error
-	mayFail     bool
+	*script.Player
+	out         Outcome  // of the last process of prelet
 	signals     []func() // end the runs, the innermost last
 	isSignalled bool     // before the next run
-	since       mark
+	since       snapshot
 
 	timeout  time.Duration
 	bound    time.Duration
@@ -100,6 +96,7 @@ func newNode(t testing.TB) *node {
 		must(t, os.MkdirAll(n.disk+dir, 0o755))
 	}
 
+	n.Player = n.newPlayer()
 	n.reboot()
 
 	return n
@@ -374,7 +371,7 @@ func (n *node) process(do func(m *StateMachine) (Outcome, error)) (Outcome, erro
 	return do(m)
 }
 
-// note records the events, and kills the process at event killAt, as SIGKILL would.
+// note records the events.
 func (n *node) note(e report.Event) {
 	n.events = append(n.events, e.Stage+" "+e.State)
 	if n.onOpen != nil && strings.HasPrefix(e.Summary, "open on") {
@@ -383,15 +380,9 @@ func (n *node) note(e report.Event) {
 	if n.onNote != nil {
 		n.onNote(e)
 	}
-	if n.killAt == 0 {
-		return
-	}
-
-	if n.killAt--; n.killAt == 0 {
-		panic(killed{e})
-	}
 }
 
+// killed is the panic that ends a process, as SIGKILL would.
 type killed struct{ at report.Event }
 
 // maybeKilled runs prelet and returns at which event it was killed, or "".
@@ -517,8 +508,6 @@ type watchedTxn struct {
 func (t watchedTxn) Commit() (int, error) {
 	gen, err := t.Txn.Commit()
 	if do := t.n.onCommit; do != nil {
-		t.n.onCommit = nil
-
 		do()
 	}
 
@@ -587,21 +576,20 @@ func (n *node) readGate() string {
 	return strings.TrimSpace(string(text))
 }
 
-func (n *node) status(gen int) (status generation.Status) {
+// generations returns GEN=STATUS of each.
+func (n *node) generations() (all string) {
 	n.t.Helper()
 	_, err := n.process(func(m *StateMachine) (Outcome, error) {
-		all, err := m.Store.List()
-		for _, info := range all {
-			if info.Gen == gen {
-				status = info.Status
-			}
+		list, err := m.Store.List()
+		for _, info := range list {
+			all += fmt.Sprintf("%d=%s ", info.Gen, info.Status)
 		}
 
 		return Outcome{}, err
 	})
 	n.mustSucceed(err, "list")
 
-	return status
+	return strings.TrimSpace(all)
 }
 
 // ntpEnds is the other unit, which fails on a file that says "broken".
@@ -638,13 +626,13 @@ func (n *node) podLog(since time.Duration) (lines []string) {
 	return lines
 }
 
-// isHeld reports whether a plan is held.
-func (n *node) isHeld(spec string) (held bool) {
+// whyHeld returns why a plan is held, or "".
+func (n *node) whyHeld(plan string) (why string) {
 	n.t.Helper()
-	_, err := n.process(func(*StateMachine) (Outcome, error) { _, held = n.store.Held(spec); return Outcome{}, nil })
+	_, err := n.process(func(*StateMachine) (Outcome, error) { why, _ = n.store.Held(plan); return Outcome{}, nil })
 	n.mustSucceed(err, "held")
 
-	return held
+	return why
 }
 
 // must ends a test if what it needs fails.

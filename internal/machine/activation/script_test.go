@@ -6,218 +6,455 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
-// TestScripts runs the scripts of testdata/scripts, each on a node that has never run prelet. README.md in testdata
-// describes the commands.
+// TestScripts plays the scripts of testdata/scripts, each on a node that has never run prelet. A site is a text that
+// prelet writes into the kubelet's configuration and into its flags file. The kubelet behaves as the words of its
+// configuration: see behave.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/scripts/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("scripts in testdata/scripts: got %d, %v; want some", len(files), err)
 	}
 	for _, file := range files {
-		scripts := scripttest.Load(t, file)
+		scripts := script.Load(t, file)
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			for _, s := range scripts {
-				t.Run(s.Name, func(t *testing.T) { newNode(t).play(s.Lines) })
+				t.Run(s.Name, func(t *testing.T) { newNode(t).Play(s.Lines) })
 			}
 		})
 	}
 }
 
-// play carries out the lines of a script.
-func (n *node) play(lines []scripttest.Line) {
-	n.t.Helper()
-	scripttest.Run(n.t, lines, func(l scripttest.Line) bool {
-		n.line = l
-		return n.do(l.Words[0], l.Words[1:])
+func TestExamples(t *testing.T) {
+	script.Examples(t, "machine", func(t *testing.T, lines []script.Line) { newNode(t).Play(lines) })
+}
+
+// newPlayer returns what plays scripts on the node.
+func (n *node) newPlayer() *script.Player {
+	disk := script.Disk{T: n.t, Path: n.path}
+
+	return script.New(n.t, script.Node{
+		Commands: script.All(disk.Commands(), n.commands()),
+		Facts:    script.All(disk.Facts(), n.facts()),
+		Is:       func(err error, code string) bool { return string(n.codeOf(err)) == code },
+		Holds:    n.holds,
+		Wait:     n.wait,
 	})
 }
 
-// later returns the commands of one line, to be carried out at another time.
-func (n *node) later(words []string) func() {
-	at := n.line.At
+// path returns the place of a name: config, flags and other are files of the site, state and run folders of prelet.
+func (n *node) path(name string) string {
+	if file, isOfRun := strings.CutPrefix(name, "run/"); isOfRun {
+		return filepath.Join(n.run, file)
+	}
+	names := map[string]string{"config": configPath, "flags": flagsPath, "other": ntpPath, "state": "/var/lib/prelet"}
 
-	return func() {
-		n.t.Helper()
-		outer := n.line
-		n.play(scripttest.Sequence(at, words, "at", "on", "repeat"))
-		n.line = outer
+	return filepath.Join(n.disk, cmp.Or(names[name], name))
+}
+
+// holds knows the condition [rebooted]: since the snapshot.
+func (n *node) holds(condition string) (bool, error) {
+	if condition != "rebooted" {
+		return false, fmt.Errorf("got the condition %s, want rebooted", condition)
+	}
+
+	return n.since.boot != n.boots, nil
+}
+
+func (n *node) wait(what string, check func() string) {
+	n.t.Helper()
+	n.clk.runUntil(time.Minute, func() bool { return check() == "" })
+	if why := check(); why != "" {
+		n.t.Errorf("%s: timed out after a minute\n%s", what, why)
 	}
 }
 
-// check reports a difference, with the line of the script.
-func (n *node) check(what string, got, want any) {
-	n.t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		n.t.Errorf("%s\n%s: got %v, want %v", n.line, what, got, want)
+// snapshot is what later commands and facts compare with.
+type snapshot struct {
+	now                      time.Duration
+	boot                     int
+	starts, reloads, patches int
+	same                     map[string]string
+}
+
+func (n *node) snapshot() {
+	n.events, n.systemd.acts = nil, nil
+	n.since = snapshot{
+		n.clk.now, n.boots, len(n.systemd.starts), n.systemd.reloads, n.patches, n.comparison(),
 	}
 }
 
-// contains reports a text that lacks a part.
-func (n *node) contains(what, got string, parts []string) {
-	n.t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(got, part) {
-			n.t.Errorf("%s\n%s: got %q, want %q in it", n.line, what, got, part)
+// comparison returns what `same` compares: a file that was written again is another one.
+func (n *node) comparison() map[string]string {
+	files := ""
+	for _, path := range []string{configPath, flagsPath, ntpPath} {
+		if info, err := os.Stat(n.disk + path); err == nil {
+			files += fmt.Sprintln(path, info.Sys().(*syscall.Stat_t).Ino, info.ModTime(), n.read(path))
 		}
 	}
+
+	return map[string]string{"files": files, "gate": n.readGate(), "kubelet": fmt.Sprint(n.systemd.unit.MainPID)}
 }
 
-func (n *node) duration(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	n.mustSucceed(err, n.line.String())
-
-	return d
-}
-
-func (n *node) number(text string) int {
-	i, err := strconv.Atoi(text)
-	n.mustSucceed(err, n.line.String())
-
-	return i
-}
-
-// mark is what later commands compare with.
-type mark struct {
-	now             time.Duration
-	boot            int
-	starts, reloads int
-	pid             uint32
-	patches         int
-	config          os.FileInfo
-	gate            string
-}
-
-func (n *node) setMark() {
-	n.events, n.systemd.acts = nil, nil
-	config, _ := os.Stat(n.disk + configPath)
-	n.since = mark{
-		now: n.clk.now, boot: n.boots, starts: len(n.systemd.starts), reloads: n.systemd.reloads, pid: n.systemd.unit.MainPID,
-		patches: n.patches, config: config, gate: n.readGate(),
+func (n *node) commands() map[string]script.Command {
+	return map[string]script.Command{
+		"run":      n.cmdRun,
+		"boot":     n.cmdBoot,
+		"enter":    n.cmdEnter,
+		"rollback": n.cmdRollback,
+		"recover":  func([]string) error { return n.enter(Entry{On: OnFinish}) },
+		"reboot":   func([]string) error { n.reboot(); return nil },
+		"finish":   func([]string) error { n.finishPrelet(); return nil },
+		"at":       func(a []string) error { n.clk.schedule(n.Duration(a[0]), n.Later(a[1:])); return nil },
+		"on":       n.cmdOn,
+		"die":      n.cmdDie,
+		"refused":  n.cmdRefused,
+		"snapshot": func([]string) error { n.snapshot(); return nil },
+		"same":     n.cmdSame,
+		"site":     n.cmdSite,
+		"kubelet":  n.cmdKubelet,
+		"systemd":  n.cmdSystemd,
+		"cluster":  n.cmdCluster,
+		"clock":    n.cmdClock,
 	}
 }
 
-// end keeps how a process of prelet ended.
-func (n *node) end(out Outcome, err error) {
-	n.t.Helper()
-	if n.out, n.err = out, err; err != nil && !n.mayFail {
-		n.t.Fatalf("%s: got %v, want no error", n.line, err)
-	}
-}
-
-// run CONFIG: `prelet run`. The command `signal` ends it as SIGTERM does.
-func (n *node) cmdRun(args []string) {
-	n.t.Helper()
+// run SITE: `prelet run`. The command `systemd terminate` ends it as SIGTERM does.
+func (n *node) cmdRun(a []string) error {
 	ctx, cancel := context.WithCancelCause(n.t.Context())
 	end := func() { cancel(errors.New("SIGTERM")) }
 	if n.signals = append(n.signals, end); n.isSignalled {
 		end()
 	}
 	defer func() { n.signals = n.signals[:len(n.signals)-1] }()
-	n.end(n.runSite(ctx, strings.Join(args, " ")))
+	var err error
+	n.out, err = n.runSite(ctx, strings.Join(a, " "))
+
+	return err
 }
 
-// fails CODE TEXT COMMAND: the command ends with this code and a text in its message.
-func (n *node) cmdFails(args []string) {
-	n.t.Helper()
-	n.mayFail = true
-	n.later(args[2:])()
-	n.mayFail = false
-	if got := n.codeOf(n.err); string(got) != args[0] || !strings.Contains(n.err.Error(), args[1]) {
-		n.t.Errorf("%s\ngot %v with code %q, want code %s and %q", n.line, n.err, got, args[0], args[1])
+// boot SITE: prelet.service, the kubelet, and prelet-verify.service.
+func (n *node) cmdBoot(a []string) error {
+	if err := n.cmdRun(a); err != nil {
+		return err
 	}
+	n.finishPrelet()
+	n.out = n.verify()
+
+	return nil
 }
 
-// die before|after STEP CONFIG: the process of a run, or of prelet-verify without CONFIG, ends at a step.
-func (n *node) cmdDie(args []string) {
-	at := slices.Index(stepNames, args[1])
-	if at < 0 {
-		n.t.Fatalf("%s: got an unknown step, want one of stepNames", n.line)
+// enter HOW: a process of prelet; or, with a state, those that lead to it.
+func (n *node) cmdEnter(a []string) error {
+	e := Entry{Failure: "the site is invalid"}
+	switch a[0] {
+	case "verify":
+		e.On = OnVerify
+	case "keep":
+		e.On = OnFailed
+	case "keep-without-site":
+		e.On = OnNoSite
+	case "off":
+		e.On, n.off = OnOff, true
+	case "unchanged": // SITE
+		e.On, e.Spec = OnUnchanged, n.spec(strings.Join(a[1:], " "))
+	case "resume":
+		e.On = OnResume
+	case "examine":
+		return n.examine()
+	default:
+		n.Words(strings.Fields(states[a[0]]))
+		return unlessKnown("way to enter", a[0], states[a[0]] != "")
 	}
-	n.dieAt(strings.Join(args[2:], " "), step(at), args[0] == "after")
+
+	return n.enter(e)
 }
 
-func (n *node) cmdOn(args []string) {
-	do := n.later(args[1:])
-	switch args[0] {
+func (n *node) enter(e Entry) (err error) {
+	e.Held = n.held
+	n.out, err = n.process(func(m *StateMachine) (Outcome, error) { return m.Enter(n.t.Context(), e) })
+
+	return err
+}
+
+// examine is `prelet verify` by hand on generation 1, which was judged.
+func (n *node) examine() error {
+	var checks []CheckResult
+	var cause *Cause
+	_, err := n.process(func(m *StateMachine) (out Outcome, err error) {
+		if err = m.Store.Unlock(); err != nil {
+			return out, err
+		}
+		if checks, cause, err = m.Examine(n.t.Context(), 1); err != nil {
+			return out, err
+		}
+
+		return out, m.relock(n.t.Context())
+	})
+	n.out = Outcome{Checks: checks, Cause: cause}
+
+	return err
+}
+
+// rollback TO [once]: by hand; with `once` unless it was done already.
+func (n *node) cmdRollback(a []string) (err error) {
+	to := n.Number(a[0], 10)
+	n.out, err = n.process(func(m *StateMachine) (Outcome, error) {
+		if len(a) > 1 {
+			out, err := m.Enter(n.t.Context(), Entry{On: OnFinish, Held: n.held})
+			if err != nil {
+				return out, err
+			}
+			current, err := m.Store.Current()
+			if err != nil || current.Restores == to {
+				return out, err
+			}
+		}
+
+		return m.Enter(n.t.Context(), Entry{On: OnRollback, To: to, Why: generation.ByHand, Held: n.held})
+	})
+
+	return err
+}
+
+// on MOMENT COMMAND: at each commit, start of the kubelet or opening of the gate in this boot.
+func (n *node) cmdOn(a []string) error {
+	do := n.Later(a[1:])
+	switch a[0] {
 	case "commit":
 		n.onCommit = do
 	case "open":
 		n.onOpen = do
 	case "start":
-		n.systemd.onStart = do
+		n.systemd.onStart = func() { n.checkWhole(); do() }
 	default:
-		n.t.Fatalf("%s: got an unknown moment, want commit, open or start", n.line)
+		return unlessKnown("moment", a[0], false)
 	}
+
+	return nil
 }
 
-// systemd WORD: what systemd and the kubelet's unit do.
-func (n *node) cmdSystemd(args []string) {
+// die MOMENT COMMAND: its process ends before or after a step, as in before:commit, or at an event, as in `gate ok`. A
+// process that has nothing to do does not come to a step.
+func (n *node) cmdDie(a []string) error {
+	side, name, isStep := strings.Cut(a[0], ":")
+	hook, onNote := n.step, n.onNote
+	if isStep {
+		n.step = n.guardSteps(func(s step, after bool) {
+			if stepNames[s] == name && after == (side == "after") {
+				panic(killed{report.Event{Stage: name}})
+			}
+		})
+	} else {
+		n.onNote = func(e report.Event) { panic(killed{e}) }
+	}
+	at := n.maybeKilled(func() { n.Words(a[1:]) })
+	n.step, n.onNote = hook, onNote
+	if !isStep && at != a[0] {
+		return fmt.Errorf("got %q as the first event, want %s", at, a[0])
+	}
+
+	return unlessKnown("step", name, !isStep || slices.Contains(stepNames, name))
+}
+
+// refused TEXT COMMAND: it fails before the commit, and nothing has changed.
+func (n *node) cmdRefused(a []string) error {
+	n.snapshot()
+	n.Words(append([]string{"fails", string(fault.Systemd), a[0]}, a[1:]...))
+	n.Words(strings.Fields("same files ; same gate ; same kubelet ; is litter none ; is journal none"))
+
+	return nil
+}
+
+// same WHAT: files, gate or kubelet, which means its process.
+func (n *node) cmdSame(a []string) error {
+	got, isKnown := n.comparison()[a[0]]
+	if !isKnown {
+		n.t.Fatalf("%s: got something unknown, want files, gate or kubelet", n.Line)
+	}
+	if want := n.since.same[a[0]]; got != want {
+		return fmt.Errorf("got %s, want it as it was: %s", got, want)
+	}
+
+	return nil
+}
+
+func unlessKnown(what, name string, isKnown bool) error {
+	if isKnown {
+		return nil
+	}
+
+	return fmt.Errorf("got an unknown %s, %s, want one that this node has", what, name)
+}
+
+func (n *node) cmdSite(a []string) error {
+	switch a[0] {
+	case "plan": // JSON…, over that of the site
+		n.shape = a[1:]
+	case "holds": // [WHY]: it holds the kubelet, or no longer
+		n.held = strings.Join(a[1:], " ")
+	case "bound": // DURATION, of the activation
+		n.bound = n.Duration(a[1])
+	case "no-rollback":
+		n.rollback = false
+	case "unit-files": // yes or no: it has a unit file
+		n.unitFiles = a[1] == "yes"
+	case "other-file": // CONTENT ACTION: it has a file that another unit reads
+		n.ntp, n.ntpAction = a[1], a[2]
+	default:
+		return unlessKnown("verb", a[0], false)
+	}
+
+	return nil
+}
+
+func (n *node) cmdKubelet(a []string) error {
+	all := strings.Join(a[1:], " ")
+	switch a[0] {
+	case "conduct": // [CONFIG]: each process behaves as with this one, or no longer
+		n.conduct = all
+	case "heals":
+		n.systemd.conduct.healthz = true
+	case "older": // its process is older than the files
+		n.systemd.unit.Started = time.Second
+	case "joined": // the files are those of a node that has joined
+		n.joined = true
+	case "log": // LINE…
+		n.log = a[1:]
+	case "start-log": // LINE…, of each process at first
+		n.startLog = a[1:]
+	case "log-fails": // ERROR
+		n.logErr = errors.New(all)
+	case "expired": // [WHY]: its certificate has expired, or no longer
+		n.expired = all
+	case "driver": // the container runtime has another cgroup driver now
+		n.driven = true
+	case "fixed": // its pods start now
+		n.fixedSince = n.clk.now
+	case "other-flags": // ERROR, of the next process
+		next := 1000 + n.systemd.pids + 1
+		n.foreign = func(pid uint32) error { return map[bool]error{true: errors.New(all)}[pid == next] }
+	case "configz": // DIFFERENCE…
+		n.configz = func() []string { return a[1:] }
+	case "serving": // signed, ERROR, or unknown ERROR
+		switch n.serving = errors.New(a[1]); a[1] {
+		case "signed":
+			n.serving = nil
+		case "unknown":
+			n.serving = unknownError{errors.New(a[2])}
+		}
+	default:
+		return unlessKnown("verb", a[0], false)
+	}
+
+	return nil
+}
+
+func (n *node) cmdSystemd(a []string) error {
 	s := n.systemd
-	switch args[0] {
+	switch a[0] {
 	case "gone", "back":
-		s.unreachable = args[0] == "gone"
-	case "stops": // DURATION
-		s.stopping = n.duration(args[1])
+		s.unreachable = a[0] == "gone"
+	case "terminate": // the innermost run, or the next one
+		if n.isSignalled = len(n.signals) == 0; !n.isSignalled {
+			n.signals[len(n.signals)-1]()
+		}
+	case "runs-prelet": // prelet.service, which the kubelet's start waits for
+		s.ordered, s.insidePrelet = true, true
+	case "wait-at-gate": // prelet.service has failed once, and is started again
+		s.endPrelet()
+		n.clk.advance(time.Second)
+		s.ordered = true
+	case "stops": // DURATION: how long a stop takes
+		s.stopping = n.Duration(a[1])
 	case "restart-sec": // DURATION
-		s.restarts = n.duration(args[1])
+		s.restarts = n.Duration(a[1])
 	case "no-restart":
 		s.noRestart = true
 	case "dependency-fails":
 		s.dependency = true
-	case "blind":
+	case "blind": // it does not notice that a unit file changed
 		s.blind = true
-	case "runs-prelet":
-		s.ordered, s.insidePrelet = true, true
 	case "skips": // WORD: a condition of the unit does not hold with this word in the configuration
-		s.skips = func() bool { return strings.Contains(n.read(configPath), args[1]) }
-	case "gate": // optional, none
-		if s.unit.EnvironmentFiles[0].Optional = true; args[1] == "none" {
+		s.skips = func() bool { return strings.Contains(n.read(configPath), a[1]) }
+	case "gate": // optional or none, in the kubelet's unit
+		if s.unit.EnvironmentFiles[0].Optional = true; a[1] == "none" {
 			s.unit.EnvironmentFiles = nil
 		}
-	case "end": // RESULT: of the kubelet's process
-		s.fail(args[1])
+	case "end": // RESULT: of the kubelet's process, a second ago
+		s.fail(a[1])
 		n.clk.advance(time.Second)
-	case "end-now":
-		s.fail(args[1])
+	case "end-now": // RESULT
+		s.fail(a[1])
 	case "job": // KIND: somebody requests it
-		s.enqueue(args[1])
+		s.enqueue(a[1])
 	case "disabled":
 		s.end("canceled")
 		s.unit.File = "disabled"
 	case "mounts": // PATH
-		s.mounts = []Mount{{Path: args[1], Unit: "x.mount", State: "active", Active: true}}
+		s.mounts = []Mount{{Path: a[1], Unit: "x.mount", State: "active", Active: true}}
+	case "unit": // JSON, over the kubelet's
+		return json.Unmarshal([]byte(a[1]), &s.unit)
+	case "other-unit": // JSON
+		return json.Unmarshal([]byte(a[1]), &s.other)
+	case "other-ends": // healthy, whatever its file says
+		s.otherEnds = func() string { return "" }
 	default:
-		n.t.Fatalf("%s: got an unknown word, want one of cmdSystemd", n.line)
+		return unlessKnown("verb", a[0], false)
 	}
+
+	return nil
 }
 
-// cluster away|back; age DURATION, taints TAINT…, machines ID…: the Node. `machines` are those that update it in turn,
-// each for as long as a kubelet waits until it updates its Node again; "-" is this one.
-func (n *node) cmdMachines(args []string) {
-	const updateEvery = 10 * time.Second
-	var began time.Duration
-	n.reports = func() string {
-		began = cmp.Or(began, n.clk.now)
+func (n *node) cmdCluster(a []string) error {
+	switch a[0] {
+	case "unreachable", "reachable":
+		n.apiserver = a[0] == "reachable"
+	case "labels": // NAME=VALUE…
+		n.labels = pairs(a[1:])
+	case "label": // NAME=VALUE…, in addition
+		maps.Copy(n.labels, pairs(a[1:]))
+	case "taints": // TAINT…
+		n.taints = nil
+		for _, text := range a[1:] {
+			taint, err := kubelet.ParseTaint(text)
+			n.Must(err)
+			n.taints = append(n.taints, taint)
+		}
+	case "age": // DURATION, of the Node
+		n.age = n.Duration(a[1])
+	case "deleted": // TIME
+		n.deleted = a[1]
+	case "machines": // ID…: they update the Node in turn, each until a kubelet updates it again; "-" is this one
+		const updateEvery = 10 * time.Second
+		ids, began := a[1:], time.Duration(0)
+		n.reports = func() string {
+			began = cmp.Or(began, n.clk.now)
 
-		return strings.TrimPrefix(args[int((n.clk.now-began)/updateEvery)%len(args)], "-")
+			return strings.TrimPrefix(ids[int((n.clk.now-began)/updateEvery)%len(ids)], "-")
+		}
+	default:
+		return unlessKnown("verb", a[0], false)
 	}
+
+	return nil
 }
 
 func pairs(args []string) map[string]string {
@@ -230,9 +467,66 @@ func pairs(args []string) map[string]string {
 	return m
 }
 
-// outcome VERDICT GENERATION [from=N in-place=VERDICT held code=CODE overtaken]: of the last command.
-func (n *node) cmdOutcome(args []string) {
-	n.t.Helper()
+func (n *node) cmdClock(a []string) error {
+	switch a[0] {
+	case "advance":
+		n.clk.advance(n.Duration(a[1]))
+	case "set": // +DURATION or -DURATION
+		n.clk.set += n.Duration(a[1])
+	default:
+		return unlessKnown("verb", a[0], false)
+	}
+
+	return nil
+}
+
+func (n *node) facts() map[string]script.Fact {
+	text := func(get func() string) script.Fact {
+		return script.Fact{Get: func([]string) (string, error) { return cmp.Or(get(), "none"), nil }}
+	}
+	number := func(get func() int) script.Fact { return text(func() string { return strconv.Itoa(get()) }) }
+	of := func(get func(arg string) string) script.Fact {
+		return script.Fact{Args: 1, Get: func(a []string) (string, error) { return cmp.Or(get(a[0]), "none"), nil }}
+	}
+
+	return map[string]script.Fact{
+		"verdict":   text(n.verdict),
+		"why":       text(func() string { return n.out.Why }),
+		"held-back": text(func() string { return n.out.HeldBack }),
+		"warnings":  text(func() string { return strings.Join(n.out.Unwritten, "\n") }),
+		"checks":    text(n.checks),
+		"check":     of(func(name string) string { return n.check(name).State }),
+		"message":   of(func(name string) string { return n.check(name).Message }),
+		"cause": text(func() string {
+			c := cmp.Or(n.out.Cause, &Cause{})
+			return strings.TrimSpace(c.ID + " " + c.At)
+		}),
+
+		"gen":         number(n.newest),
+		"generations": text(n.generations),
+		"held":        of(n.whyHeld),
+		"journal":     text(n.journalText),
+		"counted":     text(n.counted),
+		"litter":      text(n.litter),
+		"gate": text(func() string {
+			return cmp.Or(strings.TrimPrefix(n.readGate(), gateVariable), shutState)
+		}),
+
+		"kubelet":    text(func() string { return n.systemd.unit.Active }),
+		"starts":     number(func() int { return len(n.systemd.starts) - n.since.starts }),
+		"started-on": text(n.startedOn),
+		"log-since":  text(func() string { return (n.clk.now - n.logged).String() }),
+		"reloads":    number(func() int { return n.systemd.reloads - n.since.reloads }),
+		"acts":       text(func() string { return strings.Join(n.systemd.acts, ", ") }),
+		"events":     text(func() string { return strings.Join(n.events, ", ") }),
+		"labels":     text(n.labelsText),
+		"patches":    number(func() int { return n.patches - n.since.patches }),
+		"took":       text(func() string { return (n.clk.now - n.since.now).String() }),
+	}
+}
+
+// verdict returns VERDICT GENERATION [from=N in-place=VERDICT held code=CODE overtaken held-back].
+func (n *node) verdict() string {
 	o := n.out
 	got := []string{cmp.Or(string(o.Verdict), "none"), strconv.Itoa(o.Generation)}
 	for _, field := range []struct {
@@ -251,362 +545,81 @@ func (n *node) cmdOutcome(args []string) {
 			got = append(got, field.text)
 		}
 	}
-	if !slices.Equal(got, args) {
-		n.t.Errorf("%s\ngot outcome %s (%s%s)", n.line, strings.Join(got, " "), o.Why, o.HeldBack)
-	}
+
+	return strings.Join(got, " ")
 }
 
-// check NAME STATE [TEXT…]: a check of the last command, with a text, or after a "=" all of it. STATE is - if there is no
-// check with this name.
-func (n *node) cmdCheck(args []string) {
-	n.t.Helper()
-	got := CheckResult{State: "-"}
-	if i := slices.IndexFunc(n.out.Checks, func(c CheckResult) bool { return c.Name == args[0] }); i >= 0 {
-		got = n.out.Checks[i]
+// checks returns NAME=STATE of each.
+func (n *node) checks() string {
+	var all []string
+	for _, c := range n.out.Checks {
+		all = append(all, c.Name+"="+c.State)
 	}
-	n.check("state of "+args[0]+" ("+got.Message+")", got.State, args[1])
-	for _, text := range args[2:] {
-		if whole, isWhole := strings.CutPrefix(text, "="); isWhole {
-			n.check("message of "+args[0], got.Message, whole)
-			continue
-		}
-		n.contains("message of "+args[0], got.Message, []string{text})
-	}
+
+	return strings.Join(all, " ")
 }
 
-// journal none, or PHASE [from=N]: the journal.
-func (n *node) cmdJournal(args []string) {
-	n.t.Helper()
-	got := "none"
-	if j := n.journal(); j != nil {
-		got = string(j.Phase)
-		if j.From != 0 {
-			got += fmt.Sprintf(" from=%d", j.From)
-		}
+func (n *node) check(name string) (none CheckResult) {
+	i := slices.IndexFunc(n.out.Checks, func(c CheckResult) bool { return c.Name == name })
+	if i < 0 {
+		return none
 	}
-	n.check("journal", got, strings.Join(args, " "))
+
+	return n.out.Checks[i]
 }
 
-// refused TEXT: a run of the site "two" fails before the commit, and nothing has changed.
-func (n *node) cmdRefused(args []string) {
-	n.t.Helper()
-	n.setMark()
-	n.cmdFails([]string{string(fault.Systemd), args[0], "run", "two"})
-	config, _ := os.Stat(n.disk + configPath)
-	if !os.SameFile(n.since.config, config) || n.since.config.ModTime() != config.ModTime() {
-		n.t.Errorf("%s\ngot another %s, want it untouched", n.line, configPath)
+// journalText returns PHASE [from=N].
+func (n *node) journalText() string {
+	j := n.journal()
+	if j == nil {
+		return ""
 	}
-	n.check("files", n.read(configPath)+" "+n.read(flagsPath), "one one")
-	n.do("staged", nil)
-	n.check("the kubelet's process", n.systemd.unit.MainPID, n.since.pid)
-	n.check("gate", n.readGate(), n.since.gate)
-	n.do("journal", []string{"none"})
+	text := string(j.Phase)
+	if j.From != 0 {
+		text += fmt.Sprintf(" from=%d", j.From)
+	}
+
+	return text
 }
 
-// examine: `prelet verify` by hand on generation 1, which was judged.
-func (n *node) cmdExamine() {
-	n.t.Helper()
-	var checks []CheckResult
-	var cause *Cause
-	n.end(n.process(func(m *StateMachine) (Outcome, error) {
-		if err := m.Store.Unlock(); err != nil {
-			return Outcome{}, err
-		}
-		var err error
-		if checks, cause, err = m.Examine(n.t.Context(), 1); err != nil {
-			return Outcome{}, err
-		}
+// counted returns whether the generation that awaits its verdict counts this boot as a try.
+func (n *node) counted() string {
+	j := n.journal()
 
-		return Outcome{}, m.relock(n.t.Context())
-	}))
-	n.out = Outcome{Checks: checks, Cause: cause}
+	return yesNo(j != nil && j.BootID == n.boot)
 }
 
-// do carries out a command and reports whether there is one with this name. README.md in testdata describes the
-// commands.
-func (n *node) do(name string, a []string) bool {
-	n.t.Helper()
-	all := strings.Join(a, " ")
-	switch name {
-	// Processes of prelet.
-	case "run":
-		n.cmdRun(a)
-	case "boot": // prelet.service, the kubelet, and prelet-verify.service
-		n.cmdRun(a)
-		n.finishPrelet()
-		n.end(n.verify(), nil)
-	case "signal":
-		if n.isSignalled = len(n.signals) == 0; !n.isSignalled {
-			n.signals[len(n.signals)-1]()
-		}
-	case "verify", "keep", "keep-without-site", "switch-off", "back", "back-once", "unchanged", "resume", "recover":
-		n.off = n.off || name == "switch-off"
-		n.end(n.process(func(m *StateMachine) (Outcome, error) { return n.enter(m, name, all) }))
-	case "examine":
-		n.cmdExamine()
-	case "fails":
-		n.cmdFails(a)
-	case "die":
-		n.cmdDie(a)
-	case "dies-at": // EVENT COMMAND
-		n.killAt = 1
-		n.check("killed at", n.maybeKilled(n.later(a[1:])), a[0])
-	case "at": // DURATION COMMAND
-		n.clk.schedule(n.duration(a[0]), n.later(a[1:]))
-	case "on":
-		n.cmdOn(a)
-	case "repeat": // N COMMAND
-		for range n.number(a[0]) {
-			n.later(a[1:])()
-		}
-	case "reach":
-		n.later(strings.Fields(states[a[0]]))()
+func yesNo(is bool) string { return map[bool]string{true: "yes", false: "no"}[is] }
 
-	// The machine.
-	case "reboot":
-		n.reboot()
-	case "finish":
-		n.finishPrelet()
-	case "mark":
-		n.setMark()
-	case "advance":
-		n.clk.advance(n.duration(a[0]))
-	case "set-clock":
-		n.clk.set += n.duration(a[0])
-	case "wait-at-gate":
-		n.waitAtGate()
-	case "lose-gate":
-		n.loseGate()
-	case "forget-gate": // as if the kubelet had run before there was one
-		for _, file := range []string{gateFile, openedFile, seenFile} {
-			if err := os.Remove(filepath.Join(n.run, file)); !errors.Is(err, fs.ErrNotExist) {
-				n.mustSucceed(err, n.line.String())
-			}
+// litter returns the other names in the folder of the flags.
+func (n *node) litter() string {
+	flags := n.path("flags")
+	entries, _ := os.ReadDir(filepath.Dir(flags))
+	var names []string
+	for _, e := range entries {
+		if e.Name() != filepath.Base(flags) {
+			names = append(names, e.Name())
 		}
-	case "joined": // the files are those of a node that has joined
-		n.joined = true
-	case "lose-state":
-		n.loseState()
-	case "restore-interrupted":
-		n.restoreInterrupted()
-	case "edit":
-		n.editFile(flagsPath)
-	case "edit-other": // edited, removed, or replaced by a folder
-		must(n.t, os.RemoveAll(n.disk+ntpPath))
-		switch a[0] {
-		case "edited":
-			n.editFile(ntpPath)
-		case "folder":
-			must(n.t, os.Mkdir(n.disk+ntpPath, 0o755))
-		}
-	case "hide":
-		n.editFile(configPath)
-	case "open-folder":
-		n.mustSucceed(os.Chmod(n.disk+a[0], 0o777), n.line.String())
-	case "unit-files":
-		n.unitFiles = a[0] == "yes"
-	case "systemd":
-		n.cmdSystemd(a)
-	case "broken": // CONFIG: each process behaves as with this one; without CONFIG no longer
-		n.conduct = all
-	case "heal":
-		n.systemd.conduct.healthz = true
-	case "until-active":
-		n.clk.runUntil(time.Minute, func() bool { return n.systemd.unit.Active == "active" })
-	case "unit":
-		n.mustSucceed(json.Unmarshal([]byte(all), &n.systemd.unit), all)
-	case "other-unit":
-		n.mustSucceed(json.Unmarshal([]byte(all), &n.systemd.other), all)
-	case "older":
-		n.systemd.unit.Started = time.Second
-	case "other-file": // CONTENT ACTION
-		n.ntp, n.ntpAction = a[0], a[1]
-	case "other-ends": // RESULT, or well
-		n.systemd.otherEnds = func() string { return map[bool]string{true: a[0]}[a[0] != "well"] }
-	case "log":
-		n.log = a
-	case "start-log":
-		n.startLog = a
-	case "log-fails":
-		n.logErr = errors.New(all)
-	case "expired":
-		n.expired = all
-	case "driven":
-		n.driven = true
-	case "fixed":
-		n.fixedSince = n.clk.now
-	case "other-flags": // TEXT: of the next process
-		next := 1000 + n.systemd.pids + 1
-		n.foreign = func(pid uint32) error { return map[bool]error{true: errors.New(all)}[pid == next] }
-
-	// The site and the cluster.
-	case "plan": // JSON…, over that of the site
-		n.shape = a
-	case "site-holds": // [WHY]
-		n.held = all
-	case "bound":
-		n.bound = n.duration(a[0])
-	case "no-rollback":
-		n.rollback = false
-	case "configz":
-		n.configz = func() []string { return a }
-	case "serving": // signed, TEXT, or unknown TEXT
-		switch n.serving = errors.New(a[0]); a[0] {
-		case "signed":
-			n.serving = nil
-		case "unknown":
-			n.serving = unknownError{errors.New(a[1])}
-		}
-	case "cluster":
-		n.apiserver = a[0] == "back"
-	case "set-labels":
-		n.labels = pairs(a)
-	case "set-label":
-		maps.Copy(n.labels, pairs(a))
-	case "age":
-		n.age = n.duration(a[0])
-	case "deleted":
-		n.deleted = a[0]
-	case "taints":
-		n.taints = nil
-		for _, text := range a {
-			taint, err := kubelet.ParseTaint(text)
-			n.mustSucceed(err, n.line.String())
-			n.taints = append(n.taints, taint)
-		}
-	case "machines":
-		n.cmdMachines(a)
-
-	// Checks.
-	case "outcome":
-		n.cmdOutcome(a)
-	case "why":
-		n.contains("why", n.out.Why, a)
-	case "held-back":
-		n.check("something is held back", n.out.HeldBack != "", true)
-		n.contains("held back", n.out.HeldBack, a)
-	case "newest":
-		n.check("generation of the outcome", n.out.Generation, n.newest())
-	case "warning":
-		n.check("warnings", len(n.out.Unwritten), 1)
-		n.contains("warnings", strings.Join(n.out.Unwritten, "\n"), a)
-	case "checks":
-		var got []string
-		for _, c := range n.out.Checks {
-			got = append(got, c.Name+"="+c.State)
-		}
-		n.check("checks", strings.Join(got, " "), all)
-	case "check":
-		n.cmdCheck(a)
-	case "cause": // ID [AT], or none: of the last command
-		got := cmp.Or(n.out.Cause, &Cause{ID: "none"})
-		n.check("cause", got.ID, a[0])
-		for _, at := range a[1:] {
-			n.check("place of the cause", got.At, at)
-		}
-	case "journal":
-		n.cmdJournal(a)
-	case "boot-not-counted":
-		j := n.journal()
-		n.check("the journal's boot is this one", j != nil && j.BootID == n.boot, false)
-	case "gate": // N, open or shut
-		got := strings.TrimPrefix(n.readGate(), gateVariable)
-		if got == "" || a[0] != "open" {
-			n.check("gate", cmp.Or(got, "shut"), a[0])
-		}
-	case "took": // MIN MAX: since mark
-		took := n.clk.now - n.since.now
-		isWithin := took >= n.duration(a[0]) && took <= n.duration(a[1])
-		n.check(fmt.Sprintf("%s since mark is within %s", took, all), isWithin, true)
-	case "refused":
-		n.cmdRefused(a)
-	case "not-published": // TEXT: a run of the site "two" is committed and not published
-		n.cmdFails([]string{string(fault.Interrupted), a[0], "run", "two"})
-		n.check("files", n.read(configPath)+" "+n.read(flagsPath), "one one")
-		n.do("gate", []string{"shut"})
-		n.do("journal", []string{string(generation.PhasePublish)})
-	case "staged": // none: only the file is in the folder of the flags
-		left, _ := os.ReadDir(filepath.Dir(n.disk + flagsPath))
-		n.check("files in the folder of the flags", len(left), 1)
-	case "config", "flags", "other":
-		path := map[string]string{"config": configPath, "flags": flagsPath, "other": ntpPath}[name]
-		n.check(path, n.read(path), all)
-	case "kubelet":
-		n.check("the kubelet's unit", n.systemd.unit.Active, a[0])
-	case "held", "not-held":
-		n.check("held", n.isHeld(all), name == "held")
-	case "status": // GEN STATUS
-		n.check("status", n.status(n.number(a[0])), a[1])
-	case "labels":
-		n.check("labels", n.labels, pairs(a))
-	case "events":
-		n.check("events", strings.Join(n.events, ", "), all)
-	case "event-order":
-		n.contains("events", strings.Join(n.events, ", "), a)
-	case "acts":
-		n.check("acts on units", n.systemd.acts, a)
-	case "acted":
-		n.check("something was done with a unit", n.since.boot != n.boots || len(n.systemd.acts) > 0, true)
-	case "starts": // N [GENERATION of the last]
-		n.check("starts of the kubelet since mark", len(n.systemd.starts)-n.since.starts, a[0])
-		for _, gen := range a[1:] {
-			n.check("gate at the last start", n.systemd.starts[len(n.systemd.starts)-1].gate, gateVariable+gen)
-		}
-	case "not-started-on": // GENERATION
-		on := slices.ContainsFunc(n.systemd.starts, func(s startSeen) bool { return s.gate == gateVariable+a[0] })
-		n.check("a start on generation "+a[0], on, false)
-	case "reloads":
-		n.check("reloads since mark", n.systemd.reloads-n.since.reloads, a[0])
-	case "patches":
-		n.check("patches since mark", n.patches-n.since.patches, a[0])
-	case "same-process": // yes or no; of another boot it is another one
-		if n.since.boot == n.boots {
-			n.check("the kubelet's process is the same", n.systemd.unit.MainPID == n.since.pid, a[0] == "yes")
-		}
-	case "logged-since": // DURATION, or start: the log that was asked for begins then or later
-		from := n.systemd.unit.Started
-		if a[0] != "start" {
-			from = n.clk.now - n.duration(a[0])
-		}
-		isWithin := n.logged >= from && n.logged <= n.clk.now
-		n.check(fmt.Sprintf("asked for the log since %s, after %s", n.logged, from), isWithin, true)
-	default:
-		return false
 	}
 
-	return true
+	return strings.Join(names, " ")
 }
 
-// enter calls the method of the machine that a command is about.
-func (n *node) enter(m *StateMachine, name, arg string) (out Outcome, err error) {
-	ctx := n.t.Context()
-	e := Entry{Failure: "the site is invalid", Held: n.held}
-	switch name {
-	case "verify":
-		e.On = OnVerify
-	case "keep":
-		e.On = OnFailed
-	case "keep-without-site":
-		e.On = OnNoSite
-	case "switch-off":
-		e.On = OnOff
-	case "unchanged":
-		e.On, e.Spec = OnUnchanged, n.spec(arg)
-	case "resume":
-		e.On = OnResume
-	case "back":
-		e.On, e.To, e.Why = OnRollback, n.number(arg), generation.ByHand
+// startedOn returns the generation that the gate had at each start.
+func (n *node) startedOn() string {
+	var all []string
+	for _, s := range n.systemd.starts[n.since.starts:] {
+		all = append(all, strings.TrimPrefix(s.gate, gateVariable))
 	}
 
-	out, err = m.Enter(ctx, e)
-	if err != nil || name != "back-once" {
-		return out, err
-	}
-	// back-once GEN: a rollback by hand, unless it was done already.
-	current, err := m.Store.Current()
-	if err != nil || current.Restores == n.number(arg) {
-		return out, err
+	return strings.Join(all, " ")
+}
+
+func (n *node) labelsText() string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(n.labels)) {
+		all = append(all, key+"="+n.labels[key])
 	}
 
-	return m.Enter(ctx, Entry{On: OnRollback, To: n.number(arg), Why: "by hand", Held: n.held})
+	return strings.Join(all, " ")
 }

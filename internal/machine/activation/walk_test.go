@@ -14,14 +14,14 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/testing/sample"
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
 // story is a series of events on a node with its expected end. The process may be killed at any step of act. Then
 // everything that systemd starts again is started again, and the end must be the same.
 type story struct {
 	name                            string
-	prepare, act, afterKill, finish []scripttest.Line
+	prepare, act, afterKill, finish []script.Line
 	config                          string   // in both files at the end
 	end                             []string // words, see testdata/stories.txtar
 }
@@ -40,82 +40,21 @@ func (n *node) enterMachine(what string, do func(m *StateMachine) (Outcome, erro
 	n.mustSucceed(err, what)
 }
 
-// dieAt runs a site (or prelet-verify if config is "") and ends the process before or after a step.
-func (n *node) dieAt(config string, at step, late bool) {
-	before := n.step
-	n.step = n.guardSteps(func(s step, after bool) {
-		if s == at && after == late {
-			panic(killed{report.Event{Stage: stepNames[s]}})
-		}
-	})
-	n.maybeKilled(func() {
-		if config == "" {
-			n.verify()
-		} else {
-			n.mustRun(config)
-		}
-	})
-	n.step = before
-}
-
-// waitAtGate is a boot whose prelet.service has failed once and is started again.
-func (n *node) waitAtGate() {
-	n.systemd.endPrelet()
-	n.clk.advance(time.Second)
-	n.systemd.ordered = true
-}
-
-func (n *node) editFile(path string) {
-	must(n.t, os.WriteFile(n.disk+path, []byte("by hand"), 0o644))
-}
-
-// loseState removes the state folder.
-func (n *node) loseState() {
-	must(n.t, os.RemoveAll(n.disk+"/var/lib/prelet"))
-}
-
-// restoreInterrupted copies the state folder of a commit whose process ends in the middle of it, goes on without that
-// commit, and restores the copy at the next boot.
-func (n *node) restoreInterrupted() {
-	state, backup := n.disk+"/var/lib/prelet", n.disk+"/backup"
-	n.dieAt("other", commit, true)
-
-	must(n.t, os.Rename(state, backup))
-
-	n.reboot()
-	n.mustRun("one")
-	n.finishPrelet()
-	n.verify()
-	n.loseState()
-
-	must(n.t, os.Rename(backup, state))
-}
-
-func (n *node) loseGate() { os.Remove(gatePath(n.run)) }
-
 // loadStories returns the stories of a file in testdata. Those of stories.txtar use every row of the table.
 func loadStories(t testing.TB, file string) (stories []story) {
 	t.Helper()
-	for _, script := range scripttest.Load(t, filepath.Join("testdata", file)) {
-		s := story{name: script.Name}
-		part := &s.prepare
-		for _, l := range script.Lines {
-			if l.Words[0] != "==" {
-				*part = append(*part, l)
-				continue
+	for _, text := range script.Load(t, filepath.Join("testdata", file)) {
+		parts, words := script.Parts(text.Lines)
+		s := story{
+			name: text.Name, prepare: parts[""], act: parts["act"], afterKill: parts["after-kill"], finish: parts["finish"],
+		}
+		for part := range words {
+			if !slices.Contains([]string{"act", "after-kill", "finish", "end"}, part) {
+				t.Fatalf("%s: got the part %s, want act, after-kill, finish or end", s.name, part)
 			}
-			switch l.Words[1] {
-			case "act":
-				part = &s.act
-			case "after-kill":
-				part = &s.afterKill
-			case "finish":
-				part = &s.finish
-			case "end":
-				s.end, s.config = l.Words[3:], cmp.Or(contents[l.Words[2]], l.Words[2])
-			default:
-				t.Fatalf("%s: got an unknown part, want act, after-kill, finish or end", l)
-			}
+		}
+		if end := words["end"]; len(end) > 0 {
+			s.end, s.config = end[1:], cmp.Or(contents[end[0]], end[0])
 		}
 		if s.afterKill == nil {
 			s.afterKill = s.act
@@ -142,8 +81,8 @@ func (s story) is(word string) bool { return slices.Contains(s.end, word) }
 var (
 	states = map[string]string{
 		"settled":   "boot one ; run two",
-		"pending":   "boot one ; cluster away ; run two ; cluster back",
-		"returning": "boot one ; cluster away ; run two healthz=bad ; cluster back",
+		"pending":   "boot one ; cluster unreachable ; run two ; cluster reachable",
+		"returning": "boot one ; cluster unreachable ; run two healthz=bad ; cluster reachable",
 	}
 	contents = map[string]string{"settled": "two", "pending": "two", "returning": "one"}
 )
@@ -299,7 +238,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 			how.seen(r)
 		}
 	}
-	n.play(s.prepare)
+	n.Play(s.prepare)
 
 	moment := 0
 	pass := func(x step, after bool, event string) {
@@ -327,7 +266,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 	if how.events {
 		n.onNote = func(e report.Event) { pass(current, false, ", at the event "+e.Stage+" "+e.State) }
 	}
-	n.maybeKilled(func() { n.play(s.act) })
+	n.maybeKilled(func() { n.Play(s.act) })
 	n.onNote = nil
 
 	if how.killAt == 0 {
@@ -356,7 +295,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 			n.clk.advance(time.Second) // RestartSec=1
 		}
 
-		n.play(s.afterKill)
+		n.Play(s.afterKill)
 
 		if how.reboot && n.systemd.insidePrelet {
 			n.finishPrelet()
@@ -370,7 +309,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 		n.verify()
 	}
 
-	n.play(s.finish)
+	n.Play(s.finish)
 
 	n.clk.advance(time.Second)
 	n.checkEnd(s)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/activation"
@@ -134,9 +133,8 @@ func (m *testMachine) spoil(name, form string) {
 	m.t.Helper()
 	path := filepath.Join(m.stateDir(), name)
 	replace := map[string]func() error{
-		"folder": func() error { return os.MkdirAll(path+"/x", 0o755) },
-		"link":   func() error { return os.Symlink("/dev/null", path) },
-		"pipe":   func() error { return syscall.Mkfifo(path, 0o600) },
+		"full-folder": func() error { return os.MkdirAll(path+"/x", 0o755) },
+		"link":        func() error { return os.Symlink("/dev/null", path) },
 	}[form]
 	if replace != nil {
 		if err := errors.Join(os.Remove(path), replace()); err != nil {

@@ -2,14 +2,14 @@ package main
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -19,8 +19,6 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/testscript"
-	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/activation"
@@ -30,12 +28,13 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/testing/sample"
-	"github.com/prelet/prelet/internal/testing/scripttest"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
-// TestNodes runs the scripts of testdata/nodes, each on a node of its own, with a systemd and a clock that the script
-// controls. README.md in that folder describes the commands. Of a matrix, a sample of the combinations is run, at least
-// one.
+// TestNodes plays the scripts of testdata/nodes, each on a node of its own, with a systemd and a clock that the script
+// controls: internal/testing/script/README.md has their words. Of a matrix, a sample of the combinations is played, at
+// least one; PRELET_SWEEP=full takes all. A failed test has the values in its name, which repeats it:
+// `PRELET_SWEEP=full go test ./cmd/prelet -run TestNodes/SCRIPT/VALUES`.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	chosen := sample.New(t)
@@ -44,95 +43,48 @@ func TestNodes(t *testing.T) {
 		t.Fatalf("scripts in testdata/nodes: got %d, %v; want some", len(files), err)
 	}
 	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		combinations := scripttest.Combinations(strings.Split(string(archive.Comment), "\n"))
-		if len(combinations) == 1 {
-			runNodeScript(t, file, nil, nil)
-			continue
-		}
-		known := slices.Concat(combinations...)
-		first, step := chosen.OneIn(sample.Quarter(8), file)
-		first %= len(combinations) // at least one
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			for i := first; i < len(combinations); i += step {
+			scripts := script.Load(t, file)
+			if len(scripts) == 1 {
+				newScriptNode(t, scripts[0]).Play(scripts[0].Lines)
+				return
+			}
+			first, step := chosen.OneIn(sample.Quarter(8), file)
+			first %= len(scripts) // at least one
+			for i := first; i < len(scripts); i += step {
 				if testing.Short() && i > first { // with the race detector: one is enough
 					break
 				}
-				values := combinations[i]
-				t.Run(strings.Join(values, ","), func(t *testing.T) {
+				t.Run(strings.Join(scripts[i].Values, ","), func(t *testing.T) {
 					t.Parallel()
-					runNodeScript(t, file, values, known)
+					newScriptNode(t, scripts[i]).Play(scripts[i].Lines)
 				})
 			}
 		})
 	}
 }
 
-type nodeKey struct{}
-
-// runNodeScript runs a script with these values of its matrix, of all that are known.
-func runNodeScript(t *testing.T, file string, values, known []string) {
-	commands := map[string]func(*testscript.TestScript, bool, []string){
-		"matrix": func(*testscript.TestScript, bool, []string) {}, "json": cmdJSON, "err": cmdErr, "mode": cmdMode,
-		"kept": cmdKept,
-	}
-	for name, do := range nodeCommands() {
-		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) {
-			n := ts.Value(nodeKey{}).(*scriptNode)
-			n.ts, n.neg = ts, neg
-			do(n, args)
-		}
-	}
-	testscript.Run(t, testscript.Params{
-		Files: []string{file},
-		Cmds:  commands,
-		Setup: func(e *testscript.Env) error {
-			n := &scriptNode{testMachine: newMachineIn(e.T().(testing.TB), e.WorkDir)}
-			e.Values[nodeKey{}] = n
-			e.Setenv("ROOT", n.root)
-			e.Setenv("STATE", "root/var/lib/prelet")
-			for _, value := range values {
-				name, text, _ := strings.Cut(value, "=")
-				e.Setenv(name, text)
-			}
-			if _, err := os.Stat(filepath.Join(e.WorkDir, "site.hcl")); err != nil {
-				return nil // the site of all machines
-			}
-			return n.useSite(filepath.Join(e.WorkDir, "site.hcl"))
-		},
-		Condition: func(c string) (bool, error) { // [NAME:VALUE]
-			switch c {
-			case "root":
-				return os.Geteuid() == 0, nil
-			case "namespace":
-				return os.Getenv(mountNamespace) != "", nil
-			}
-			value := strings.Replace(c, ":", "=", 1)
-			if !slices.Contains(known, value) {
-				return false, errors.New("want NAME:VALUE of a line matrix")
-			}
-			return slices.Contains(values, value), nil
-		},
-		RequireUniqueNames:  true,
-		RequireExplicitExec: true,
+// TestExamples plays the examples of the language that this node shows.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	script.Examples(t, "program", func(t *testing.T, lines []script.Line) {
+		t.Parallel()
+		newScriptNode(t, script.Script{}).Play(lines)
 	})
 }
 
 // scriptNode is the node of one script.
 type scriptNode struct {
 	*testMachine
-	ts     *testscript.TestScript
-	neg    bool  // the command has "!" before it
-	exit   int   // of the last command
-	verify ended // of the last boot
+	*script.Player
+	dir    string // with root/, run/, credentials/, and the files of the script
+	last   ended  // the last command
+	verify ended  // prelet-verify.service of the last boot; exit -1: it was not started
 	began  time.Duration
 	events []event
-	looks  [][]string // commands of kubelet at-next-look
-	asked  int        // starts of prelet-apply.service
+	looks  []func() // at the next look at /healthz
+	asked  int      // starts of prelet-apply.service since the last `systemd apply-unit`
 	locked *generation.Store
 
 	before struct {
@@ -143,96 +95,97 @@ type scriptNode struct {
 	}
 }
 
-// event is a command of the script that is carried out while a command of prelet waits.
+// event is what happens while a command of prelet waits.
 type event struct {
-	isDue   func(elapsed time.Duration) bool
-	command []string
+	isDue func(elapsed time.Duration) bool
+	do    func()
 }
 
-// nodeCommands are the commands of the scripts. What they do is described at their functions, and in
-// testdata/nodes/README.md.
-func nodeCommands() map[string]func(n *scriptNode, args []string) {
-	return map[string]func(n *scriptNode, args []string){
-		// Time, boots and commands.
-		"boot":     (*scriptNode).cmdBoot,
-		"verified": (*scriptNode).cmdVerified,
-		"reboot":   func(n *scriptNode, _ []string) { n.reboot() },
-		"node":     (*scriptNode).cmdNode,
-		"service":  (*scriptNode).cmdService,
-		"good":     (*scriptNode).cmdGood,
-		"template": (*scriptNode).cmdTemplate,
-		"copied":   (*scriptNode).cmdCopied,
-		"later":    (*scriptNode).cmdLater,
-		"took":     (*scriptNode).cmdTook,
-		"clock":    (*scriptNode).cmdClock,
-		"sleep":    func(n *scriptNode, args []string) { n.now += n.duration(args[0]) },
+// newScriptNode returns a node before its first boot. Its site is nodeSite, or the script's site.hcl.
+func newScriptNode(t *testing.T, s script.Script) *scriptNode {
+	t.Helper()
+	n := &scriptNode{dir: t.TempDir(), verify: ended{exit: -1}}
+	if err := s.Extract(n.dir); err != nil {
+		t.Fatal(err)
+	}
+	n.testMachine = newMachineIn(t, n.dir)
+	disk := script.Disk{T: t, Path: n.path}
+	n.Player = script.New(t, script.Node{
+		Commands: script.All(disk.Commands(), n.commands(disk)),
+		Facts:    script.All(disk.Facts(), n.facts(disk)),
+		Holds:    isHere,
+		Replace:  strings.NewReplacer("$ROOT", n.root, "$WORK", n.dir).Replace,
+	})
+	if _, err := os.Stat(n.path("site.hcl")); err == nil {
+		n.Must(n.useSite(n.path("site.hcl")))
+	}
 
-		// Output and reports.
-		"out":           func(n *scriptNode, args []string) { cmdOut(n.ts, n.neg, args) },
-		"status-has":    (*scriptNode).cmdStatusHas,
-		"journal":       (*scriptNode).cmdJournal,
-		"journal-count": (*scriptNode).cmdJournalCount,
-		"console":       (*scriptNode).cmdConsole,
-		"notified":      (*scriptNode).cmdNotified,
-		"extended":      (*scriptNode).cmdExtended,
+	return n
+}
 
-		// Units.
-		"gate":       (*scriptNode).cmdGate,
-		"starts":     (*scriptNode).cmdStarts,
-		"restarted":  (*scriptNode).cmdRestarted,
-		"kubelet":    (*scriptNode).cmdKubelet,
-		"unit":       (*scriptNode).cmdUnit,
-		"wanted":     (*scriptNode).cmdWanted,
-		"apply-unit": (*scriptNode).cmdApplyUnit,
-		"asked":      (*scriptNode).cmdAsked,
-		"on":         (*scriptNode).cmdOn,
-		"job":        (*scriptNode).cmdJob,
-		"systemd": func(n *scriptNode, args []string) {
-			n.gone, n.noOrder = args[0] == "gone", args[0] == "without-order"
-		},
-		"mounts":         (*scriptNode).cmdMounts,
-		"job-of-prelet":  func(n *scriptNode, args []string) { n.restart = args[0] == "restart" },
-		"verify-masked":  func(n *scriptNode, _ []string) { n.noJudge = true },
-		"no-verify-unit": func(n *scriptNode, _ []string) { n.noVerify = true },
+// isHere reports whether a condition of a line holds here.
+func isHere(condition string) (bool, error) {
+	switch condition {
+	case "root":
+		return os.Geteuid() == 0, nil
+	case "namespace":
+		return os.Getenv(mountNamespace) != "", nil
+	}
 
-		// The cluster.
-		"api":            (*scriptNode).cmdAPI,
-		"object":         (*scriptNode).cmdObject,
-		"patched":        (*scriptNode).cmdPatched,
-		"requests":       (*scriptNode).cmdRequests,
-		"unauthorized":   (*scriptNode).cmdUnauthorized,
-		"config-map":     func(n *scriptNode, args []string) { n.putKubeletConfig(n.ts.ReadFile(args[0])) },
-		"jitter":         func(n *scriptNode, args []string) { n.jitter = float64(n.number(args[0])) / 100 },
-		"forget-patches": func(n *scriptNode, _ []string) { clear(n.sent) },
+	return false, errors.New("got another one than root, namespace, and those of the matrix")
+}
 
-		// Files.
-		"put":                 func(n *scriptNode, args []string) { cmdPut(n.ts, false, args) },
-		"rm":                  (*scriptNode).cmdRm,
-		"label":               func(n *scriptNode, args []string) { n.relabel(args[0]) },
-		"site":                func(n *scriptNode, args []string) { n.ts.Check(n.useSite(n.ts.MkAbs(args[0]))) },
-		"keep":                (*scriptNode).cmdKeep,
-		"edit":                (*scriptNode).cmdEdit,
-		"append":              (*scriptNode).cmdAppend,
-		"snapshot":            (*scriptNode).cmdSnapshot,
-		"same":                (*scriptNode).cmdSame,
-		"identity":            (*scriptNode).cmdIdentity,
-		"empty-run":           func(n *scriptNode, _ []string) { n.emptyRun() },
-		"make-state-folder":   func(n *scriptNode, _ []string) { n.ts.Check(os.Mkdir(n.stateDir(), 0o700)) },
-		"certificate-expired": func(n *scriptNode, args []string) { n.expired = args[0] },
-		"files-changed":       func(n *scriptNode, args []string) { n.changed = n.kubelet.Started + n.duration(args[0]) },
+// path returns the file with a name: /FILE is one of the node, state/FILE one of its state folder, others are beside
+// its root.
+func (n *scriptNode) path(name string) string {
+	first, rest, _ := strings.Cut(name, "/")
+	switch first {
+	case "":
+		return filepath.Join(n.root, rest)
+	case "state":
+		return filepath.Join(n.stateDir(), rest)
+	}
 
-		// prelet's state folder.
-		"blob":       func(n *scriptNode, args []string) { cmdBlob(n.ts, false, append([]string{"root"}, args...)) },
-		"lock":       func(n *scriptNode, _ []string) { n.locked = n.testMachine.lock() },
-		"unlock":     func(n *scriptNode, _ []string) { n.ts.Check(n.locked.Close()) },
-		"damage":     (*scriptNode).cmdDamage,
-		"unreadable": func(n *scriptNode, args []string) { n.ts.Defer(hangfs.SpoilFile(n.t, n.ts.MkAbs(args[0]))) },
-		"flip":       func(n *scriptNode, args []string) { n.flip(args[0], unescape(args[1])) },
-		"spoil":      func(n *scriptNode, args []string) { n.spoil(args[0], args[1]) },
-		"stray":      (*scriptNode).cmdStray,
-		"interrupt":  (*scriptNode).cmdInterrupt,
-		"newer":      (*scriptNode).cmdNewer,
-		"newer-plan": func(n *scriptNode, args []string) { n.planByNewer(n.number(args[0]), args[1], args[2]) },
+	return filepath.Join(n.dir, name)
+}
+
+// commands are those of the language that a disk has not, or otherwise.
+func (n *scriptNode) commands(disk script.Disk) map[string]script.Command {
+	do := func(do func(a []string)) script.Command { return func(a []string) error { do(a); return nil } }
+
+	return map[string]script.Command{
+		"boot":     n.cmdBoot,
+		"reboot":   do(func([]string) { n.reboot(); n.before.starts = 0 }),
+		"good":     n.good,
+		"clone":    do(n.clone),
+		"prelet":   func(a []string) error { return n.carryOut(a[0], func() ended { return n.as("", a[1:]...) }) },
+		"service":  n.service,
+		"command":  n.command,
+		"at":       do(n.at),
+		"on":       do(n.on),
+		"die":      do(n.die),
+		"snapshot": do(n.snapshot),
+		"same":     n.same,
+		"lock":     do(n.takeLock),
+		"spoil":    n.spoilFile(disk.Commands()["spoil"]),
+		"site":     n.siteHas,
+		"kubelet":  verbs(n.kubeletVerbs()),
+		"systemd":  verbs(n.systemdVerbs()),
+		"cluster":  verbs(n.clusterVerbs()),
+		"clock":    do(n.clock),
+	}
+}
+
+// verbs returns a command whose first argument is the name of what it does.
+func verbs(of map[string]func(a []string)) script.Command {
+	return func(a []string) error {
+		do, isKnown := of[a[0]]
+		if !isKnown {
+			return fmt.Errorf("got the verb %q, want one of this node", a[0])
+		}
+		do(a[1:])
+
+		return nil
 	}
 }
 
@@ -245,304 +198,383 @@ func (m *testMachine) useSite(file string) error {
 	return err
 }
 
-// carryOut runs a command of prelet, makes its output the current one, and checks its exit status. Events of `later`
-// happen while it waits. A limit of virtual time ends a test whose command would wait for ever.
-func (n *scriptNode) carryOut(want string, command func() ended) {
+// carryOut runs a command of prelet, makes its output the current one, and compares its exit status. What `at` has
+// prepared happens while it waits. A limit of virtual time ends a test whose command would wait for ever.
+func (n *scriptNode) carryOut(want string, command func() ended) error {
 	const limit = time.Hour
 	began, outer := n.now, n.sleeping
 	isOutermost := outer == nil // not a command that is carried out during another one
 	n.sleeping = func() {
 		if n.now-began > limit {
-			n.t.Fatalf("the command goes on for more than %s of the node's time", limit)
+			n.t.Fatalf("%s: got a command that goes on, want its end within %s of the node's time", n.Line, limit)
 		}
 		for isOutermost && len(n.events) > 0 && n.events[0].isDue(n.now-began) {
 			next := n.events[0]
 			n.events = n.events[1:]
-			n.perform(next.command)
+			next.do()
 		}
 	}
-	got := command()
+	if isOutermost {
+		n.extend = nil
+	}
+	n.last = command()
 	n.began, n.sleeping = began, outer
-	n.print(got)
-	n.exit = got.exit
-	if want != "any" && !slices.Contains(strings.Split(want, ","), strconv.Itoa(got.exit)) {
-		n.ts.Fatalf("exit status: got %d, want %s", got.exit, want)
-	}
 	if len(n.events) > 0 && isOutermost {
-		n.ts.Fatalf("the command ended before %v", n.events)
+		return fmt.Errorf("got the end of the command before %d commands of `at`, want them before it", len(n.events))
 	}
-}
-
-// perform carries out a command of the script during a command of prelet.
-func (n *scriptNode) perform(command []string) {
-	do := nodeCommands()[command[0]]
-	if do == nil {
-		n.ts.Fatalf("unknown command for `later`: %q", command[0])
+	if want != "any" && !slices.Contains(strings.Split(want, ","), strconv.Itoa(n.last.exit)) {
+		return fmt.Errorf("exit status %d, want %s\n%s%s", n.last.exit, want, n.last.out, n.last.errors)
 	}
-	n.neg = false
-	do(n, command[1:])
-}
 
-func (n *scriptNode) print(e ended) {
-	_, _ = io.WriteString(n.ts.Stdout(), e.out)
-	_, _ = io.WriteString(n.ts.Stderr(), e.errors)
+	return nil
 }
 
 // boot N: prelet.service, which ends with N, the kubelet, and prelet-verify.service if its conditions hold.
-func (n *scriptNode) cmdBoot(args []string) {
-	n.carryOut(args[0], func() (run ended) {
+func (n *scriptNode) cmdBoot(a []string) error {
+	return n.carryOut(a[0], func() (run ended) {
 		run, n.verify = n.boot()
 		return run
 	})
 }
 
-// verified N: prelet-verify.service of the last boot ended with N. Its output is the current one. `! verified`: it
-// was not started.
-func (n *scriptNode) cmdVerified(args []string) {
-	n.print(n.verify)
-	want := "-1"
-	if !n.neg {
-		want = args[0]
-	}
-	if got := strconv.Itoa(n.verify.exit); !slices.Contains(strings.Split(want, ","), got) {
-		n.ts.Fatalf("exit status of prelet-verify.service: got %s, want %s (-1: not started)", got, want)
-	}
-}
-
 // service UNIT N [ARGS...]: a unit of prelet runs its command, or that one. prelet.service runs as at a boot.
-func (n *scriptNode) cmdService(args []string) {
-	unit, line := args[0], args[2:]
+func (n *scriptNode) service(a []string) error {
+	unit, line := a[0], a[2:]
 	if len(line) == 0 {
 		line = []string{"run"}
 		if unit == machine.VerifyUnit {
 			line = []string{"verify"}
 		}
 	}
-	n.carryOut(args[1], func() ended {
+
+	return n.carryOut(a[1], func() ended {
 		n.inside = unit == machine.BootUnit && !n.restart && line[0] == "run"
 		defer func() { n.inside = false }()
 		return n.as(unit, line...)
 	})
 }
 
-// node N ARGS...: a person runs prelet, which ends with N. N may be a list, such as 0,41, or any.
-func (n *scriptNode) cmdNode(args []string) {
-	n.carryOut(args[0], func() ended { return n.as("", args[1:]...) })
-}
-
-// good N: the node has booted and has N good generations, with the labels a, b, c.
-func (n *scriptNode) cmdGood(args []string) {
-	n.cmdBoot([]string{"0"})
-	n.cmdVerified([]string{"0"})
-	for _, label := range []string{"a", "b", "c"}[1:n.number(args[0])] {
-		n.relabel(label)
-		n.cmdNode([]string{"0", "run"})
+// good N [NAME]: the node has booted and has N good generations, with the labels a, b, c. With a name, it has joined so,
+// with its certificate where a kubelet keeps it, and has a host name.
+func (n *scriptNode) good(a []string) error {
+	if len(a) > 1 {
+		n.put("/etc/hostname", a[1]+"\n")
+		n.onStart = n.joinAs(a[1])
 	}
+	if err := n.cmdBoot([]string{"0"}); err != nil {
+		return err
+	}
+	if n.verify.exit != 0 {
+		return fmt.Errorf("prelet-verify.service: got %+v, want exit status 0", n.verify)
+	}
+	if len(a) > 1 {
+		n.put("/var/lib/kubelet/cpu_manager_state", `{"policyName":"none"}`)
+	}
+	for _, label := range []string{"a", "b", "c"}[1:n.Number(a[0], 10)] {
+		n.relabel(label)
+		if err := n.carryOut("0", func() ended { return n.as("", "run") }); err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
-// template: the node has joined as n1, with its certificate where a kubelet keeps it, and has a host name.
-func (n *scriptNode) cmdTemplate([]string) {
-	n.put("/etc/hostname", "n1\n")
-	n.onStart = n.joinAs("n1")
-	n.cmdBoot([]string{"0"})
-	n.cmdVerified([]string{"0"})
-	n.put("/var/lib/kubelet/cpu_manager_state", `{"policyName":"none"}`)
+// clone NAME: the disk is in another machine from now on, whose kubelet joins under this name.
+func (n *scriptNode) clone(a []string) {
+	n.put("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+	n.put("/etc/hostname", a[0]+"\n")
+	n.onStart = n.joinAs(a[0])
+	n.reboot()
 }
 
-// copied: the disk is now in another machine, whose kubelet joins as n2.
-func (n *scriptNode) cmdCopied([]string) {
-	n.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+// command WORDS...: a command of this machine, beside the node's root.
+func (n *scriptNode) command(a []string) error {
+	var out, errors bytes.Buffer
+	c := exec.Command(a[0], a[1:]...)
+	c.Dir, c.Stdout, c.Stderr = n.dir, &out, &errors
+	err := c.Run()
+	n.last = ended{c.ProcessState.ExitCode(), out.String(), errors.String()}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, &errors)
+	}
+
+	return nil
 }
 
-// later DURATION COMMAND: during the next command of prelet, at its first wait after that time, the script's COMMAND
-// is carried out. later judged COMMAND: at its first wait after a good verdict.
-func (n *scriptNode) cmdLater(args []string) {
+// at DURATION COMMAND: during the next command of prelet, at its first wait after that time. at judged COMMAND: at its
+// first wait after a good verdict. at look COMMAND: at the next look at /healthz.
+func (n *scriptNode) at(a []string) {
+	do := n.Later(a[1:])
 	isDue := func(time.Duration) bool { return n.says().Finished != nil && n.says().Verdict == "good" }
-	if args[0] != "judged" {
-		at := n.duration(args[0])
+	switch a[0] {
+	case "look":
+		n.atLook(do)
+		return
+	case "judged":
+	default:
+		at := n.Duration(a[0])
 		isDue = func(elapsed time.Duration) bool { return elapsed >= at }
 	}
-	n.events = append(n.events, event{isDue, args[1:]})
+	n.events = append(n.events, event{isDue, do})
 }
 
-// clock right|YEAR: the wall clock is right, or at the begin of a year.
-func (n *scriptNode) cmdClock(args []string) {
-	if n.wrong = 0; args[0] != "right" {
-		n.wrong = time.Until(time.Date(n.number(args[0]), 1, 1, 0, 0, 0, 0, time.UTC))
+func (n *scriptNode) atLook(do func()) {
+	n.looks = append(n.looks, do)
+	if look := n.sick; len(n.looks) == 1 {
+		n.sick = func() error {
+			for len(n.looks) > 0 {
+				next := n.looks[0]
+				n.looks = n.looks[1:]
+				next()
+			}
+			if look != nil {
+				return look()
+			}
+			return nil
+		}
 	}
 }
 
-func (n *scriptNode) duration(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	n.ts.Check(err)
-	return d
+// on plan|reload|start [if FILE|unless FILE] COMMAND: after each plan of a run, at each reload of systemd, or start of
+// the kubelet, if the file is there, or is not. on healthy N COMMAND: at each look that finds the kubelet healthy, after
+// N more starts.
+func (n *scriptNode) on(a []string) {
+	moment, a := a[0], a[1:]
+	if moment == "healthy" {
+		n.onHealthy(len(n.starts)+n.Number(a[0], 10), n.Later(a[1:]))
+		return
+	}
+	file, isUnless := "/", a[0] == "unless"
+	if isUnless || a[0] == "if" {
+		file, a = a[1], a[2:]
+	}
+	hook := map[string]*func(){"plan": &n.planned, "reload": &n.onReload, "start": &n.onStart}[moment]
+	before, do := *hook, n.Later(a)
+	*hook = func() {
+		if before != nil {
+			before()
+		}
+		if _, err := os.Stat(n.path(file)); (err != nil) == isUnless {
+			do()
+		}
+	}
 }
 
-func (n *scriptNode) number(text string) int {
-	i, err := strconv.Atoi(text)
-	n.ts.Check(err)
+func (n *scriptNode) onHealthy(starts int, do func()) {
+	look := n.sick
+	n.sick = func() error {
+		if look != nil && look() != nil {
+			return look()
+		}
+		if len(n.starts) >= starts {
+			do()
+		}
+		return nil
+	}
+}
+
+// die stage|commit|publish FILE: a commit that changes a file, or adds it, is interrupted before it is committed, after
+// it with the gate open, or while it publishes. die earlier FOLDER: a state folder has such a commit of an earlier boot.
+func (n *scriptNode) die(a []string) {
+	switch a[0] {
+	case "stage":
+		n.staged(a[1], func(*generation.Txn) error { return nil })
+	case "commit":
+		n.staged(a[1], func(t *generation.Txn) error { _, err := t.Commit(); return err })
+	case "publish":
+		n.interrupted(a[1])
+	case "earlier":
+		n.halfPublished(n.path(a[1]))
+	default:
+		n.t.Fatalf("%s: got the moment %s, want stage, commit, publish or earlier", n.Line, a[0])
+	}
+}
+
+// lock take|give: another prelet takes the lock of the state folder, or gives it.
+func (n *scriptNode) takeLock(a []string) {
+	if a[0] == "take" {
+		n.locked = n.lock()
+		return
+	}
+	n.Must(n.locked.Close())
+}
+
+// clock advance DURATION: time passes. clock set right|YEAR: the wall clock is right, or at the begin of a year.
+func (n *scriptNode) clock(a []string) {
+	switch {
+	case a[0] == "advance":
+		n.now += n.Duration(a[1])
+	case a[1] == "right":
+		n.wrong = 0
+	default:
+		n.wrong = time.Until(time.Date(n.Number(a[1], 10), 1, 1, 0, 0, 0, 0, time.UTC))
+	}
+}
+
+// site label VALUE: it plans another label. site file FILE: it is that one.
+func (n *scriptNode) siteHas(a []string) error {
+	if a[0] == "file" {
+		return n.useSite(n.path(a[1]))
+	}
+	n.relabel(a[1])
+
+	return nil
+}
+
+// spoilFile adds to the ways to spoil a file those of a state folder: bit AT, a bit of the byte at AT, or from the end;
+// bit AT with K/N, of the begin of the K-th of N parts of what follows the first line; bit-of TEXT, a bit of a text in
+// it; empty, half, garbage, short, full-folder and link; newer [KEY VALUE], a prelet of a later format has written it,
+// and that member; newer-plan OLD NEW, it has such a text in its plan. unreadable: each read fails with EIO, until the
+// file is replaced.
+func (n *scriptNode) spoilFile(others script.Command) script.Command {
+	return func(a []string) error {
+		name, rest := strings.TrimPrefix(a[0], "state/"), a[2:]
+		switch a[1] {
+		case "unreadable":
+			n.T.Cleanup(hangfs.SpoilFile(n.t, n.path(a[0])))
+		case "bit":
+			n.editState(name, func(text []byte) []byte { text[n.offset(text, rest[0])] ^= 1; return text })
+		case "bit-of":
+			n.flip(name, script.Unescape(rest[0]))
+		case "newer":
+			n.byNewer(name, func(doc map[string]any) {
+				if len(rest) > 1 {
+					doc[rest[0]] = rest[1]
+				}
+			})
+		case "newer-plan":
+			n.planByNewer(n.Number(filepath.Base(name), 10), rest[0], rest[1])
+		case "empty", "half", "garbage", "short", "full-folder", "link":
+			n.spoil(name, a[1])
+		default:
+			return others(a)
+		}
+
+		return nil
+	}
+}
+
+// offset returns the place AT or K/N of a text.
+func (n *scriptNode) offset(text []byte, at string) int {
+	part, parts, isPart := strings.Cut(at, "/")
+	i := n.Number(part, 10)
+	if isPart {
+		begin := bytes.IndexByte(text, '\n') + 64
+		return begin + (i-1)*(len(text)-begin)/n.Number(parts, 10)
+	}
+	if i < 0 {
+		i += len(text)
+	}
+
 	return i
 }
 
-// took MIN MAX: so long was the last command of prelet, by the node's clock.
-func (n *scriptNode) cmdTook(args []string) {
-	if got := n.now - n.began; got < n.duration(args[0]) || got > n.duration(args[1]) {
-		n.ts.Fatalf("the command took %s, want %s to %s", got, args[0], args[1])
-	}
-}
-
-// gate N|open|shut: the gate is open on generation N, open on any, or shut.
-func (n *scriptNode) cmdGate(args []string) {
-	if args[0] == "open" && n.gateSays() != "" {
-		return
-	}
-	want := "PRELET_GENERATION=" + args[0]
-	if args[0] == "shut" {
-		want = ""
-	}
-	if got := n.gateSays(); got != want {
-		n.ts.Fatalf("gate: got %q, want %q", got, want)
-	}
-}
-
-// starts [N...]: the kubelet has started on these generations since the reboot.
-func (n *scriptNode) cmdStarts(args []string) {
-	var got []string
-	for _, start := range n.starts {
-		got = append(got, strings.TrimPrefix(start, "PRELET_GENERATION="))
-	}
-	if !slices.Equal(got, args) {
-		n.ts.Fatalf("starts of the kubelet: got generations %q, want %q", got, args)
-	}
-}
-
-// kubelet start|stop|crash: what systemd does with it; after a crash it starts the kubelet again. kubelet waits: it
-// does not join. kubelet joins-as NAME: with a bootstrap kubeconfig it joins under this name, with its certificate in a file. kubelet join NAME: it
-// has joined so. kubelet key-of-another-certificate: that file has the key of another one. kubelet when-healthy N
-// COMMAND: at each look that finds it healthy, after N more starts, the script's COMMAND is carried out. kubelet
-// at-next-look COMMAND: at the next look. kubelet has-kubeconfig: it has joined. kubelet version V: its version is
-// known. kubelet is UNIT: its unit has this name. kubelet masked, kubelet unmasked: its unit is. kubelet asked-for-flag
-// TEXT: the verification looked for such a flag. kubelet reads-flags, kubelet keeps-flags: it has the flags of the file
-// from its next start on, or never. kubelet healthz ok, kubelet healthz TEXT [FILE TEXT]: how it is, always or while
-// the file contains the text.
-func (n *scriptNode) cmdKubelet(args []string) {
-	switch args[0] {
-	case "start":
-		n.units.start()
-	case "stop":
-		n.kubelet.Active, n.kubelet.Sub, n.kubelet.MainPID, n.kubelet.Job = "inactive", "dead", 0, 0
-	case "crash":
-		n.kubelet.Active, n.kubelet.Sub, n.kubelet.MainPID = "activating", "auto-restart", 0
-		n.units.start()
-	case "waits":
-		n.onStart = nil
-	case "joins-as":
-		n.onStart = n.joinAs(args[1])
-	case "join":
-		const bootstrap = "/etc/kubernetes/bootstrap-kubelet.conf"
-		n.put(bootstrap, "x")
-		n.joinAs(args[1])()
-		n.ts.Check(os.Remove(n.root + bootstrap))
-	case "when-healthy":
-		look, starts := n.sick, len(n.starts)+n.number(args[1])
-		n.sick = func() error {
-			if look != nil && look() != nil {
-				return look()
-			}
-			if len(n.starts) >= starts {
-				n.perform(args[2:])
-			}
-			return nil
-		}
-	case "version":
-		n.answered(args[1])
-	case "is":
-		n.kubelet.Name = args[1]
-	case "masked", "unmasked":
-		n.masked = args[0] == "masked"
-	case "asked-for-flag":
-		if got := strings.Join(n.args, " "); !strings.Contains(got, args[1]) {
-			n.ts.Fatalf("flags that the verification asked for: got %s, want %s in them", got, args[1])
-		}
-	case "at-next-look":
-		n.looks = append(n.looks, args[1:])
-		if look := n.sick; len(n.looks) == 1 {
-			n.sick = func() error {
-				for len(n.looks) > 0 {
-					next := n.looks[0]
-					n.looks = n.looks[1:]
-					n.perform(next)
-				}
-				if look != nil {
-					return look()
+// kubeletVerbs are what the kubelet does, and what is known of it.
+func (n *scriptNode) kubeletVerbs() map[string]func(a []string) {
+	keepsFlags := func(isForEver bool) func([]string) {
+		return func([]string) {
+			running, process := n.args, n.kubelet.MainPID
+			n.lacks = func(pid uint32, flags []string) error {
+				if (pid == process || isForEver) && !slices.Equal(flags, running) {
+					return errors.New("the process has not the flag")
 				}
 				return nil
 			}
 		}
-	case "has-kubeconfig":
-		n.put(kubeletConf, string(n.server.NodeKubeconfig("n1")))
-	case "reads-flags", "keeps-flags":
-		running, process := n.args, n.kubelet.MainPID
-		n.lacks = func(pid uint32, flags []string) error {
-			if (pid == process || args[0] == "keeps-flags") && !slices.Equal(flags, running) {
-				return errors.New("the process has not the flag")
-			}
-			return nil
-		}
-	case "key-of-another-certificate":
-		cert, _ := n.server.IssueNode("n1")
-		_, key := n.server.IssueNode("n1")
-		n.put(oldPEM, string(cert)+string(key))
-	case "healthz":
-		n.sick = func() error {
-			if args[1] == "ok" {
-				return nil
-			}
-			if len(args) == 4 {
-				text, err := os.ReadFile(n.ts.MkAbs(args[2]))
-				if err != nil || !strings.Contains(string(text), args[3]) {
-					return nil // a file that is missing does not contain it
-				}
-			}
-			return errors.New(args[1])
-		}
-	default:
-		n.ts.Fatalf("unknown: kubelet %s", args[0])
+	}
+
+	return map[string]func(a []string){
+		// What systemd does with it. After a crash systemd starts it again.
+		"start": func([]string) { n.units.start() },
+		"stop": func([]string) {
+			n.kubelet.Active, n.kubelet.Sub, n.kubelet.MainPID, n.kubelet.Job = "inactive", "dead", 0, 0
+		},
+		"crash": func([]string) {
+			n.kubelet.Active, n.kubelet.Sub, n.kubelet.MainPID = "activating", "auto-restart", 0
+			n.units.start()
+		},
+		"is":       func(a []string) { n.kubelet.Name = a[0] }, // its unit has this name
+		"masked":   func([]string) { n.masked = true },
+		"unmasked": func([]string) { n.masked = false },
+
+		// It does not join, joins under a name with its certificate in a file, or has joined.
+		"waits":    func([]string) { n.onStart = nil },
+		"joins-as": func(a []string) { n.onStart = n.joinAs(a[0]) },
+		"join": func(a []string) {
+			const bootstrap = "/etc/kubernetes/bootstrap-kubelet.conf"
+			n.put(bootstrap, "x")
+			n.joinAs(a[0])()
+			n.Must(os.Remove(n.root + bootstrap))
+		},
+		"has-kubeconfig": func([]string) { n.put(kubeletConf, string(n.server.NodeKubeconfig("n1"))) },
+		"key-of-another-certificate": func([]string) {
+			cert, _ := n.server.IssueNode("n1")
+			_, key := n.server.IssueNode("n1")
+			n.put(oldPEM, string(cert)+string(key))
+		},
+		"certificate-expired": func(a []string) { n.expired = a[0] },
+
+		"version":       func(a []string) { n.answered(a[0]) },
+		"healthz":       n.healthz,
+		"files-changed": func(a []string) { n.changed = n.kubelet.Started + n.Duration(a[0]) }, // so long after its start
+		"reads-flags":   keepsFlags(false),                                                     // from its next start on
+		"keeps-flags":   keepsFlags(true),
 	}
 }
 
-// unit NAME FIELD=VALUE...: systemd describes a unit so, in the fields of activation.Unit. A unit of another name
-// than the kubelet's and prelet's is one of the site's. `unit NAME is FIELD=VALUE...` checks them, and `unit NAME
-// runs` that it is active or about to be.
-func (n *scriptNode) cmdUnit(args []string) {
-	unit := map[string]*activation.Unit{n.kubelet.Name: &n.kubelet, machine.BootUnit: &n.self}[args[0]]
-	if unit == nil {
-		unit = &n.other
-		unit.Name = args[0]
-	}
-	if args[1] == "runs" {
-		if unit.Active != "active" && unit.Job == 0 {
-			n.ts.Fatalf("%s: got %+v, want it active, or a job that starts it", args[0], *unit)
+// healthz ok: the kubelet is healthy. healthz TEXT [FILE TEXT]: it is not, always or while the file contains the text.
+func (n *scriptNode) healthz(a []string) {
+	n.sick = func() error {
+		if a[0] == "ok" {
+			return nil
 		}
-		return
-	}
-	isCheck := args[1] == "is"
-	for _, assignment := range args[1:] {
-		name, text, ok := strings.Cut(assignment, "=")
-		if !ok {
-			continue
-		}
-		field := reflect.ValueOf(unit).Elem().FieldByName(name)
-		if isCheck {
-			if got := fmt.Sprint(field.Interface()); (got != text) != n.neg {
-				n.ts.Fatalf("%s of %s: got %s, want %s: %t", name, args[0], got, text, !n.neg)
+		if len(a) == 3 {
+			text, err := os.ReadFile(n.path(a[1]))
+			if err != nil || !strings.Contains(string(text), a[2]) {
+				return nil // a file that is missing does not contain it
 			}
-			continue
 		}
-		switch v := field.Addr().Interface().(type) {
+		return errors.New(a[0])
+	}
+}
+
+// systemdVerbs are what systemd does, and which units it has.
+func (n *scriptNode) systemdVerbs() map[string]func(a []string) {
+	return map[string]func(a []string){
+		"gone":          func([]string) { n.gone = true },
+		"without-order": func([]string) { n.noOrder = true }, // it does not answer which unit runs a process
+		"back":          func([]string) { n.gone, n.noOrder = false, false },
+		"unit":          func(a []string) { n.assign(n.unit(a[0]), a[1:]) },
+		"mounts":        n.mountUnits,
+		"job":           n.job,
+		"job-of-prelet": func(a []string) { n.restart = a[0] == "restart" },
+		"verify-unit":   func(a []string) { n.noJudge, n.noVerify = a[0] == "masked", a[0] == "none" },
+		"apply-unit":    n.applyUnit,
+	}
+}
+
+// unit returns the unit of this name: the kubelet's, prelet's, or one of the site's.
+func (n *scriptNode) unit(name string) *activation.Unit {
+	switch name {
+	case n.kubelet.Name:
+		return &n.kubelet
+	case machine.BootUnit:
+		return &n.self
+	}
+	n.other.Name = name
+
+	return &n.other
+}
+
+// assign sets fields of activation.Unit, each as FIELD=VALUE.
+func (n *scriptNode) assign(unit *activation.Unit, assignments []string) {
+	for _, assignment := range assignments {
+		name, text, _ := strings.Cut(assignment, "=")
+		switch v := reflect.ValueOf(unit).Elem().FieldByName(name).Addr().Interface().(type) {
 		case *time.Duration:
 			if *v = n.now; text != "now" {
-				*v = n.duration(text)
+				*v = n.Duration(text)
 			}
 		case *string:
 			*v = text
@@ -552,15 +584,15 @@ func (n *scriptNode) cmdUnit(args []string) {
 			}
 		default:
 			_, err := fmt.Sscan(text, v)
-			n.ts.Check(err)
+			n.Must(err)
 		}
 	}
 }
 
 // mounts [PATH=STATE...]: systemd has these mount units, in these states; that of one that is activating has a job.
-func (n *scriptNode) cmdMounts(args []string) {
+func (n *scriptNode) mountUnits(a []string) {
 	n.mounts = nil
-	for _, arg := range args {
+	for _, arg := range a {
 		path, state, _ := strings.Cut(arg, "=")
 		unit := strings.ReplaceAll(path[1:], "/", "-") + ".mount"
 		n.mounts = append(n.mounts, activation.Mount{
@@ -569,366 +601,177 @@ func (n *scriptNode) cmdMounts(args []string) {
 	}
 }
 
-// on plan|reload|start [if FILE|unless FILE] COMMAND: after each plan of a run, at each reload of systemd, or start of
-// the kubelet, the script's COMMAND is carried out if the file is there, or is not.
-func (n *scriptNode) cmdOn(args []string) {
-	hook := map[string]*func(){"plan": &n.planned, "reload": &n.onReload, "start": &n.onStart}[args[0]]
-	before, command, file := *hook, args[1:], "root"
-	isUnless := command[0] == "unless"
-	if isUnless || command[0] == "if" {
-		file, command = command[1], command[2:]
-	}
-	*hook = func() {
-		if before != nil {
-			before()
-		}
-		if _, err := os.Stat(n.ts.MkAbs(file)); (err != nil) == isUnless {
-			n.perform(command)
-		}
-	}
-}
-
-// job RESULT [COMMAND]: jobs of the site's unit end so, after the script's COMMAND. job refused TEXT: systemd refuses
-// them.
-func (n *scriptNode) cmdJob(args []string) {
+// job RESULT [FIELD=VALUE...]: jobs of the site's unit end so, and it is like that then. job refused TEXT: systemd
+// refuses them.
+func (n *scriptNode) job(a []string) {
 	n.act = func(string) (string, error) {
-		if args[0] == "refused" {
-			return "unanswered", errors.New(args[1])
+		if a[0] == "refused" {
+			return "unanswered", errors.New(a[1])
 		}
-		if len(args) > 1 {
-			n.perform(args[1:])
-		}
-		return args[0], nil
+		n.assign(&n.other, a[1:])
+		return a[0], nil
 	}
-}
-
-// rm FILE...: removes files and folders, during a command of prelet.
-func (n *scriptNode) cmdRm(args []string) {
-	for _, arg := range args {
-		n.ts.Check(os.RemoveAll(n.ts.MkAbs(arg)))
-	}
-}
-
-// keep FILE COPY: copies a file, during a command of prelet.
-func (n *scriptNode) cmdKeep(args []string) {
-	n.ts.Check(os.WriteFile(n.ts.MkAbs(args[1]), []byte(n.ts.ReadFile(args[0])), 0o600))
-}
-
-// edit FILE OLD NEW: replaces each OLD, of which there must be one.
-func (n *scriptNode) cmdEdit(args []string) {
-	text := n.ts.ReadFile(args[0])
-	if !strings.Contains(text, args[1]) {
-		n.ts.Fatalf("%s: got no %q in it, want one:\n%s", args[0], args[1], text)
-	}
-	n.ts.Check(os.WriteFile(n.ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], unescape(args[2]))), 0o644))
-}
-
-// append FILE TEXT: adds a text at the end.
-func (n *scriptNode) cmdAppend(args []string) {
-	text := n.ts.ReadFile(args[0]) + unescape(args[1])
-	n.ts.Check(os.WriteFile(n.ts.MkAbs(args[0]), []byte(text), 0o644))
-}
-
-// snapshot: what `same` compares with.
-func (n *scriptNode) cmdSnapshot([]string) {
-	n.before.disk, n.before.files = n.disk(), withoutOwn(n.disk())
-	n.before.pid, n.before.starts, n.before.requests = n.kubelet.MainPID, len(n.starts), len(n.server.Requests())
-}
-
-// same disk|disk-without-lock|files|kubelet...: as at the snapshot are the whole disk, all of it but the lock of the
-// state folder or that folder, or the kubelet, which was neither stopped nor started.
-func (n *scriptNode) cmdSame(args []string) {
-	for _, what := range args {
-		got, want := n.disk(), n.before.disk
-		switch what {
-		case "files":
-			got, want = withoutOwn(got), n.before.files
-		case "disk-without-lock":
-			const lock = "/var/lib/prelet/lock"
-			delete(got, lock)
-			delete(want, lock)
-		case "kubelet":
-			if n.kubelet.MainPID != n.before.pid || len(n.starts) != n.before.starts || n.kubelet.Active != "active" {
-				n.ts.Fatalf("kubelet: got %+v after %d starts, want process %d, active, after %d",
-					n.kubelet, len(n.starts), n.before.pid, n.before.starts)
-			}
-			continue
-		}
-		if d := gocmp.Diff(want, got); d != "" {
-			n.ts.Fatalf("%s (-want +got):\n%s", what, d)
-		}
-	}
-}
-
-// object: prints the Node as JSON. object taints|conditions [ITEM...]: another client makes them so; a condition is
-// TYPE=STATUS, and object add-condition TYPE=STATUS adds one. object label|annotation KEY VALUE: it adds one. object
-// ready true|false: it is ready, or not. object machine-id ID...: machines with these ids update it in turn, each
-// every 10 s.
-func (n *scriptNode) cmdObject(args []string) {
-	if len(args) == 0 {
-		taints := []string{}
-		for _, t := range n.taints {
-			taints = append(taints, t.String())
-		}
-		n.print(ended{out: string(must(json.Marshal(map[string]any{
-			"labels": n.labels, "taints": taints, "annotations": n.annotations, "conditions": n.conditions,
-		})))})
-		return
-	}
-	switch args[0] {
-	case "taints":
-		n.taints = nil
-		for _, text := range args[1:] {
-			n.taints = append(n.taints, must(kubelet.ParseTaint(text)))
-		}
-	case "conditions":
-		n.conditions = nil
-		for _, text := range args[1:] {
-			n.cmdObject([]string{"add-condition", text})
-		}
-	case "ready":
-		n.nodeReady = args[1] == "true"
-	case "machine-id":
-		n.nodeID = func(*testMachine) string {
-			const update = 10 * time.Second
-			return args[1+int((n.now-n.began)/update)%(len(args)-1)]
-		}
-	case "add-condition":
-		typ, status, _ := strings.Cut(args[1], "=")
-		n.conditions = append(n.conditions, condition.Condition{Type: typ, Status: status})
-	case "label":
-		n.labels[args[1]] = args[2]
-	case "annotation":
-		n.annotations[args[1]] = args[2]
-	}
-}
-
-// patched taints|conditions|annotations|labels [PATCH...]: these patches were sent since the last such check; one
-// that ends in "..." is the begin of a patch.
-func (n *scriptNode) cmdPatched(args []string) {
-	got, want := n.sent[args[0]], args[1:]
-	delete(n.sent, args[0])
-	if !slices.EqualFunc(got, want, func(got, want string) bool {
-		begin, isBegin := strings.CutSuffix(want, "...")
-		return got == want || isBegin && strings.HasPrefix(got, begin)
-	}) {
-		n.ts.Fatalf("patches of %s: got %q, want %q", args[0], got, want)
-	}
-}
-
-// api gone: the API server has ended. api get|taints|conditions|annotations ok|refused|changed|TEXT: how it answers a
-// request for the Node, or a patch. api node ID STATUS: it has the Node n1 of the machine with this id, and its
-// condition Ready. api csr STATUS: it lists the script's csr.json, with this text for @STATUS@.
-func (n *scriptNode) cmdAPI(args []string) {
-	switch args[0] {
-	case "gone":
-		n.server.Close()
-		return
-	case "node":
-		n.server.SetNode("n1", fmt.Appendf(nil, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":`+
-			`{"nodeInfo":{"machineID":%q},"conditions":[{"type":"Ready","status":%q}]}}`, args[1], args[2]))
-		return
-	case "csr":
-		list := strings.Replace(n.ts.ReadFile("csr.json"), "@STATUS@", args[1], 1)
-		n.server.SetIntercept(func(w http.ResponseWriter, r *http.Request, _ int) bool {
-			isList := strings.HasSuffix(r.URL.Path, "/certificatesigningrequests")
-			if isList {
-				_, _ = io.WriteString(w, list)
-			}
-			return isList
-		})
-		return
-	}
-	answer, isKnown := map[string]error{
-		"ok": nil, "refused": refusal{}, "changed": changed{}, "unreachable": unreachable{},
-	}[args[1]]
-	if !isKnown {
-		answer = errors.New(args[1])
-	}
-	n.fails[args[0]] = answer
 }
 
 // apply-unit serves|serves-second: a start of prelet-apply.service, or only a second one, serves requests, with the
-// credentials that a person has not. apply-unit dies: it takes them, and is killed. apply-unit ignores
-// [STATE]: it does nothing; STATE is its ActiveState. apply-unit ends RESULT: so ends the job of its start.
-// apply-unit none: there is no systemd.
-func (n *scriptNode) cmdApplyUnit(args []string) {
+// credentials that a person has not. apply-unit dies: it takes them, and is killed. apply-unit ignores [STATE]: it does
+// nothing; STATE is its ActiveState. apply-unit ends RESULT: so ends the job of its start. apply-unit none: there is no
+// systemd.
+func (n *scriptNode) applyUnit(a []string) {
 	serve := func() {}
-	switch args[0] {
+	switch a[0] {
 	case "none":
 		n.apply = nil
 		return
 	case "ends":
-		n.job = args[1]
+		n.units.job = a[1]
 		return
 	case "serves", "serves-second":
 		n.served()
 		serve = n.apply
 	case "dies":
-		serve = func() {
-			for _, request := range n.requests() {
-				folder, err := os.Open(filepath.Dir(request))
-				n.ts.Check(err)
-				defer folder.Close()
-				asker, err := net.Dial("unixpacket", // an address has at most 107 bytes
-					fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), filepath.Base(request)))
-				n.ts.Check(err)
-				_, err = asker.Read(make([]byte, 4096))
-				n.ts.Check(err)
-				n.ts.Check(asker.Close())
-			}
-		}
+		serve = n.takeRequests
 	default:
-		n.applyIs = strings.Join(args[1:], "")
+		n.applyIs = strings.Join(a[1:], "")
 	}
 	n.asked = 0
 	n.apply = func() {
-		if n.asked++; n.asked > 1 || args[0] != "serves-second" {
+		if n.asked++; n.asked > 1 || a[0] != "serves-second" {
 			serve()
 		}
 	}
 }
 
-// asked N: prelet-apply.service was started so often since the last apply-unit.
-func (n *scriptNode) cmdAsked(args []string) {
-	if got := strconv.Itoa(n.asked); got != args[0] {
-		n.ts.Fatalf("starts of prelet-apply.service: got %s, want %s", got, args[0])
+// takeRequests takes the requests for prelet-apply.service, and does not answer.
+func (n *scriptNode) takeRequests() {
+	for _, request := range n.requests() {
+		folder, err := os.Open(filepath.Dir(request))
+		n.Must(err)
+		defer folder.Close()
+		asker, err := net.Dial("unixpacket", // an address has at most 107 bytes
+			fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), filepath.Base(request)))
+		n.Must(err)
+		_, err = asker.Read(make([]byte, 4096))
+		n.Must(err)
+		n.Must(asker.Close())
 	}
 }
 
-// journal TEXT [KEY=VALUE...]: a message in the journal contains the text, and its first entry has these fields.
-func (n *scriptNode) cmdJournal(args []string) {
-	entries := n.entries(args[0])
-	if (len(entries) == 0) != n.neg {
-		n.ts.Fatalf("journal entries with %q: got %d\n%s", args[0], len(entries), &n.log)
+// clusterVerbs are what the API server does, and what other clients do to the Node.
+func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
+	addCondition := func(a []string) {
+		typ, status, _ := strings.Cut(a[0], "=")
+		n.conditions = append(n.conditions, condition.Condition{Type: typ, Status: status})
 	}
-	for _, field := range args[1:] {
-		key, want, _ := strings.Cut(field, "=")
-		if got := entries[0][key]; got != want {
-			n.ts.Fatalf("journal entry with %q: got %s %s, want %s", args[0], key, got, want)
+
+	return map[string]func(a []string){
+		"gone":       func([]string) { n.server.Close() },
+		"answers":    n.answers,
+		"csr":        n.listRequests,
+		"config-map": func(a []string) { n.putKubeletConfig(string(must(os.ReadFile(n.path(a[0]))))) },
+		// The Node n1 is that of the machine with this id, with this status of the condition Ready.
+		"node": func(a []string) {
+			n.server.SetNode("n1", fmt.Appendf(nil, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":`+
+				`{"nodeInfo":{"machineID":%q},"conditions":[{"type":"Ready","status":%q}]}}`, a[0], a[1]))
+		},
+		"jitter":         func(a []string) { n.jitter = float64(n.Number(a[0], 10)) / 100 }, // in %, of each wait
+		"forget-patches": func([]string) { clear(n.sent) },
+
+		"ready": func(a []string) { n.nodeReady = a[0] == "true" },
+		"machine-id": func(ids []string) { // machines with these ids update the Node in turn
+			n.nodeID = func(*testMachine) string {
+				const update = 10 * time.Second
+				return ids[int((n.now-n.began)/update)%len(ids)]
+			}
+		},
+		"label":      func(a []string) { n.labels[a[0]] = a[1] },
+		"annotation": func(a []string) { n.annotations[a[0]] = a[1] },
+		"taints": func(a []string) {
+			n.taints = nil
+			for _, text := range a {
+				n.taints = append(n.taints, must(kubelet.ParseTaint(text)))
+			}
+		},
+		"conditions": func(a []string) { // each as TYPE=STATUS
+			n.conditions = nil
+			for i := range a {
+				addCondition(a[i:])
+			}
+		},
+		"add-condition": addCondition,
+	}
+}
+
+// answers get|taints|conditions|annotations|events|serving ok|refused|changed|unreachable|TEXT: so the API server
+// answers a request for the Node, or a patch.
+func (n *scriptNode) answers(a []string) {
+	answer, isKnown := map[string]error{
+		"ok": nil, "refused": refusal{}, "changed": changed{}, "unreachable": unreachable{},
+	}[a[1]]
+	if !isKnown {
+		answer = errors.New(a[1])
+	}
+	n.fails[a[0]] = answer
+}
+
+// csr STATUS: the API server lists the script's csr.json, with this text for @STATUS@.
+func (n *scriptNode) listRequests(a []string) {
+	list := strings.Replace(string(must(os.ReadFile(n.path("csr.json")))), "@STATUS@", a[0], 1)
+	n.server.SetIntercept(func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		isList := strings.HasSuffix(r.URL.Path, "/certificatesigningrequests")
+		if isList {
+			_, _ = io.WriteString(w, list)
 		}
-	}
-}
-
-// console N [TEXT]: N lines were written to the machine's console, and each contains the text.
-func (n *scriptNode) cmdConsole(args []string) {
-	text := strings.Join(args[1:], "")
-	if got := strconv.Itoa(len(n.console)); got != args[0] ||
-		slices.ContainsFunc(n.console, func(line string) bool { return !strings.Contains(line, text) }) {
-		n.ts.Fatalf("console: got %q, want %s lines with %q", n.console, args[0], text)
-	}
-}
-
-// identity NAME|none: the node in the certificate that the kubelet would start with.
-func (n *scriptNode) cmdIdentity(args []string) {
-	if got := cmp.Or(n.node(), "none"); got != args[0] {
-		n.ts.Fatalf("identity: got %s, want %s", got, args[0])
-	}
-}
-
-// interrupt FILE: a commit that changes a file, or adds it, is interrupted while it publishes. interrupt before FILE:
-// it is, before it is committed. interrupt committed FILE: the same after it, with the gate open. interrupt earlier DIR:
-// a state folder has such a commit of an earlier boot.
-func (n *scriptNode) cmdInterrupt(args []string) {
-	switch args[0] {
-	case "before":
-		n.staged(args[1], func(*generation.Txn) error { return nil })
-	case "committed":
-		n.staged(args[1], func(t *generation.Txn) error { _, err := t.Commit(); return err })
-	case "earlier":
-		n.halfPublished(n.ts.MkAbs(args[1]))
-	default:
-		n.interrupted(args[0])
-	}
-}
-
-// newer FILE [KEY VALUE]: a prelet of a later format has written this file of the state folder, and that member.
-func (n *scriptNode) cmdNewer(args []string) {
-	n.byNewer(args[0], func(doc map[string]any) {
-		if len(args) > 1 {
-			doc[args[1]] = args[2]
-		}
+		return isList
 	})
 }
 
-// damage FILE AT: changes a bit of a file of the state folder: of the byte at AT, or from the end if that is
-// negative. With K/N it is the begin of the K-th of N parts of what follows the file's first line.
-func (n *scriptNode) cmdDamage(args []string) {
-	part, parts, isPart := strings.Cut(args[1], "/")
-	n.editState(args[0], func(text []byte) []byte {
-		at := n.number(part)
-		if isPart {
-			begin := bytes.IndexByte(text, '\n') + 64
-			at = begin + (at-1)*(len(text)-begin)/n.number(parts)
-		} else if at < 0 {
-			at += len(text)
-		}
-		text[at] ^= 1
-		return text
-	})
+// snapshot: what `same` compares with.
+func (n *scriptNode) snapshot([]string) {
+	n.before.disk, n.before.files = n.disk(), withoutOwn(n.disk())
+	n.before.pid, n.before.starts, n.before.requests = n.kubelet.MainPID, len(n.starts), len(n.server.Requests())
 }
 
-// stray FILE [TEXT]: a file of the state folder, which has this text or is there already, belongs to another user.
-func (n *scriptNode) cmdStray(args []string) {
-	if len(args) == 2 {
-		n.ts.Check(os.WriteFile(filepath.Join(n.stateDir(), args[0]), []byte(args[1]), 0o600))
+// same disk [EXCEPT...]: nothing was written since the snapshot, but to these files. same files: no managed file was.
+// same kubelet: it was neither stopped nor started. same file A B, same json A B PATH: two files are alike, or a place
+// of them is.
+func (n *scriptNode) same(a []string) error {
+	var got, want any
+	switch rest := a[1:]; a[0] {
+	case "disk":
+		got, want = without(n.disk(), n.names(rest)), without(n.before.disk, n.names(rest))
+	case "files":
+		got, want = withoutOwn(n.disk()), n.before.files
+	case "kubelet":
+		got = fmt.Sprint(n.kubelet.MainPID, len(n.starts), n.kubelet.Active)
+		want = fmt.Sprint(n.before.pid, n.before.starts, "active")
+	case "file":
+		got, want = string(must(os.ReadFile(n.path(rest[0])))), string(must(os.ReadFile(n.path(rest[1]))))
+	case "json":
+		got, want = must(n.json([]string{rest[0], rest[2]})), must(n.json([]string{rest[1], rest[2]}))
 	}
-	n.ts.Check(os.Lchown(filepath.Join(n.stateDir(), args[0]), 1000, 1000))
+	if d := gocmp.Diff(want, got); d != "" {
+		return fmt.Errorf("%s (-want +got):\n%s", a, d)
+	}
+
+	return nil
 }
 
-// restarted N: the kubelet was restarted N times since the snapshot.
-func (n *scriptNode) cmdRestarted(args []string) {
-	if got := fmt.Sprint(n.kubelet.MainPID - n.before.pid); got != args[0] {
-		n.ts.Fatalf("restarts of the kubelet: got %s, want %s", got, args[0])
+// without returns a disk without some of its files.
+func without(disk map[string]string, files []string) map[string]string {
+	disk = maps.Clone(disk)
+	for _, file := range files {
+		delete(disk, file)
 	}
+
+	return disk
 }
 
-// wanted UNIT: a start of the unit was requested.
-func (n *scriptNode) cmdWanted(args []string) {
-	if !slices.Contains(n.wanted, args[0]) {
-		n.ts.Fatalf("requested starts: got %q, want one of %s", n.wanted, args[0])
+// names returns the names of files on the node's disk, as testMachine.disk has them.
+func (n *scriptNode) names(files []string) (names []string) {
+	for _, file := range files {
+		names = append(names, strings.TrimPrefix(n.path(file), n.root))
 	}
-}
 
-// status-has TEXT: prelet status contains the text now, during another command.
-func (n *scriptNode) cmdStatusHas(args []string) {
-	if got := n.as("", "status"); !mentions(got.out, args[0]) {
-		n.ts.Fatalf("status: got\n%s\nwant %q in it", got.out, args[0])
-	}
-}
-
-// journal-count N TEXT: N messages in the journal contain the text.
-func (n *scriptNode) cmdJournalCount(args []string) {
-	if got := n.entries(args[1]); strconv.Itoa(len(got)) != args[0] {
-		n.ts.Fatalf("journal entries with %q: got %v, want %s", args[1], got, args[0])
-	}
-}
-
-// notified TEXT: systemd was given a status with the text in this boot.
-func (n *scriptNode) cmdNotified(args []string) {
-	if !strings.Contains(n.status.String(), args[0]) {
-		n.ts.Fatalf("STATUS=: got\n%s\nwant %q in it", n.status, args[0])
-	}
-}
-
-// extended: systemd was asked for the time that the last command took, before it took it.
-func (n *scriptNode) cmdExtended([]string) {
-	if took := n.now - n.began; len(n.extend) == 0 || slices.Max(n.extend) < took {
-		n.ts.Fatalf("EXTEND_TIMEOUT_USEC: got %s, want %s or more", n.extend, took)
-	}
-	n.extend = nil
-}
-
-// unauthorized: the API server was shown no credential.
-func (n *scriptNode) cmdUnauthorized([]string) {
-	if got := n.server.Authorizations(); got != 0 {
-		n.ts.Fatalf("requests with a credential: got %d, want none", got)
-	}
-}
-
-// requests N: the API server has received N requests at most since the snapshot.
-func (n *scriptNode) cmdRequests(args []string) {
-	if got := len(n.server.Requests()) - n.before.requests; got > n.number(args[0]) {
-		n.ts.Fatalf("requests to the API server: got %d, want %s at most", got, args[0])
-	}
+	return names
 }

@@ -67,15 +67,53 @@ func wantText(ts *testscript.TestScript, neg bool, stream, text string) {
 func document(ts *testscript.TestScript) map[string]any { return readDocument(ts, "stdout") }
 
 func readDocument(ts *testscript.TestScript, file string) map[string]any {
-	d := json.NewDecoder(strings.NewReader(ts.ReadFile(file)))
-	var m map[string]any
-	if err := d.Decode(&m); err != nil {
-		ts.Fatalf("%s is not a JSON document: %v", file, err)
+	doc, err := parseDocument(ts.ReadFile(file))
+	if err != nil {
+		ts.Fatalf("%s: %v", file, err)
+	}
+	return doc
+}
+
+// parseDocument returns the one JSON document that a text must be.
+func parseDocument(text string) (doc map[string]any, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	if err := d.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("got %w, want a JSON document: %.200q", err, text)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		ts.Fatalf("%s goes on after its document", file)
+		return nil, fmt.Errorf("got more after the JSON document, want its end: %.200q", text)
 	}
-	return m
+	return doc, nil
+}
+
+// lookUp returns a place of a document: keys and indexes parted by "/", with "~1" for a slash in a key; the key length
+// of a list or map is how many members it has.
+func lookUp(v any, path string) (value any, isFound bool) {
+	if path == "" {
+		return v, true
+	}
+	for _, k := range strings.Split(path, "/") {
+		k = strings.ReplaceAll(k, "~1", "/")
+		isFound = false
+		switch x := v.(type) {
+		case map[string]any:
+			size := len(x)
+			if v, isFound = x[k]; !isFound && k == "length" {
+				v, isFound = size, true
+			}
+		case []any:
+			i, err := strconv.Atoi(k)
+			if isFound = err == nil && i < len(x); isFound {
+				v = x[i]
+			} else if isFound = k == "length"; isFound {
+				v = len(x)
+			}
+		}
+		if !isFound {
+			return nil, false
+		}
+	}
+	return v, true
 }
 
 // json [-in FILE] PATH [VALUE]: a place of the document of stdout, or of a file, keys and indexes parted by "/", is
@@ -86,28 +124,11 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) > 1 && args[0] == "-in" {
 		file, args = args[1], args[2:]
 	}
-	var v any = readDocument(ts, file)
+	doc := readDocument(ts, file)
 	if len(args) == 0 {
 		return
 	}
-	found := true
-	for _, k := range strings.Split(args[0], "/") {
-		k = strings.ReplaceAll(k, "~1", "/")
-		switch x := v.(type) {
-		case map[string]any:
-			v, found = x[k]
-		case []any:
-			i, err := strconv.Atoi(k)
-			if found = err == nil && i < len(x); found {
-				v = x[i]
-			}
-		default:
-			found = false
-		}
-		if !found {
-			break
-		}
-	}
+	v, found := lookUp(doc, args[0])
 	if neg {
 		if found {
 			ts.Fatalf("%s is there: %v", args[0], v)
@@ -200,23 +221,26 @@ func cmdMode(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// kept DIR TEXT: some file there holds the text. kept DIR -file FILE: one holds the text of that file.
+// kept DIR TEXT: some file there holds the text.
 func cmdKept(ts *testscript.TestScript, _ bool, args []string) {
-	found, text := false, args[len(args)-1]
-	if args[1] == "-file" {
-		text = ts.ReadFile(text)
+	found, err := isKept(ts.MkAbs(args[0]), []byte(args[1]))
+	ts.Check(err)
+	if !found {
+		ts.Fatalf("no file in %s holds %q", args[0], args[1])
 	}
-	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(p string, d fs.DirEntry, err error) error {
+}
+
+// isKept reports whether a file below a folder contains a text.
+func isKept(folder string, text []byte) (found bool, err error) {
+	err = filepath.WalkDir(folder, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
 		b, err := os.ReadFile(p)
-		found = found || bytes.Contains(b, []byte(text))
+		found = found || bytes.Contains(b, text)
 		return err
-	}))
-	if !found {
-		ts.Fatalf("no file in %s holds %q", args[0], text)
-	}
+	})
+	return found, err
 }
 
 // blob ROOT GENERATION NAME: writes what a generation keeps under that name to a file of that name.

@@ -276,6 +276,9 @@ func (d Disk) mount(a []string) error {
 // fill writes one file until the file system is full, or files until it has no inode.
 func (d Disk) fill(a []string) error {
 	path := d.Path(a[0])
+	if err := mustBeSmall(filepath.Dir(path)); err != nil {
+		return err
+	}
 	if len(a) > 1 {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
@@ -298,6 +301,21 @@ func (d Disk) fill(a []string) error {
 			}
 			block = block[:len(block)/2]
 		}
+	}
+
+	return nil
+}
+
+// mustBeSmall refuses to fill the disk of the machine that runs the test.
+func mustBeSmall(folder string) error {
+	const most = 1 << 30
+	var st unix.Statfs_t
+	if err := unix.Statfs(folder, &st); err != nil {
+		return err
+	}
+	if size := st.Blocks * uint64(st.Bsize); size > most {
+		return fmt.Errorf("got a file system of %d bytes at %s, want one that the script has mounted, of %d at most",
+			size, folder, most)
 	}
 
 	return nil

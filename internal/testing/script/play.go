@@ -40,6 +40,7 @@ type Player struct {
 	Err  error // of the last command
 
 	mayFail bool
+	isOver  bool              // after `stop`
 	values  map[string]string // of `set`
 }
 
@@ -73,8 +74,7 @@ func (p *Player) Play(lines []Line) {
 	outer := p.Line
 	defer func() { p.Line = outer }()
 	for _, l := range lines {
-		p.Line = p.expand(l)
-		if !p.mayPlay() {
+		if p.Line = p.expand(l); p.isOver || !p.mayPlay() {
 			continue
 		}
 		if p.Begin != nil {
@@ -188,6 +188,8 @@ func (p *Player) do() {
 		p.repeat(args[0], args[1:])
 	case "set":
 		p.values[args[0]] = strings.Join(args[1:], " ")
+	case "stop":
+		p.isOver = true
 	case "skip":
 		p.T.Skip(strings.Join(args, " "))
 	default:

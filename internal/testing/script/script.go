@@ -98,7 +98,9 @@ type section struct {
 func (s section) parse(t testing.TB, file string, files []txtar.File) (scripts []Script) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(s.text, "\n"), "\n")
-	for _, values := range Combinations(lines) {
+	combinations := Combinations(lines)
+	known := slices.Concat(combinations...)
+	for _, values := range combinations {
 		var pairs []string
 		for _, value := range values {
 			name, text, _ := strings.Cut(value, "=")
@@ -115,6 +117,10 @@ func (s section) parse(t testing.TB, file string, files []txtar.File) (scripts [
 			isLeftOut := false
 			l.If = slices.DeleteFunc(l.If, func(condition string) bool {
 				holds, isKnown := holds(condition, values)
+				value := strings.Replace(strings.TrimPrefix(condition, "!"), ":", "=", 1)
+				if isKnown && !slices.Contains(known, value) {
+					t.Fatalf("%s: got the condition %s, want a value of the matrix", at, condition)
+				}
 				isLeftOut = isLeftOut || isKnown && !holds
 				return isKnown
 			})

@@ -75,7 +75,7 @@ func (m *machine) hold(folders []string, at func() bool) *hold {
 
 // inside is a path of the machine as we reach it: what lies on its disk, or in its memory.
 func (m *machine) inside(path string) string {
-	if strings.HasPrefix(path, "/run/") {
+	if m.Leader != 0 && strings.HasPrefix(path, "/run/") {
 		return fmt.Sprintf("/proc/%d/root%s", m.Leader, path)
 	}
 	return m.Root + path
@@ -186,15 +186,19 @@ func (m *machine) open() bool {
 	return err == nil
 }
 
-// targets lists what of a change is in place.
+// targets lists which files of a change are in place, or none.
 func (m *machine) targets(name string) string {
-	return fmt.Sprintf(
-		"%s: %v, %s: %v",
-		filepath.Base(configFile),
-		m.has(configFile, name),
-		filepath.Base(flagsFile),
-		m.has(flagsFile, name),
-	)
+	var files []string
+	for _, path := range []string{configFile, flagsFile} {
+		if m.has(path, name) {
+			files = append(files, filepath.Base(path))
+		}
+	}
+	if len(files) == 0 {
+		return "none"
+	}
+
+	return strings.Join(files, " ")
 }
 
 // middle is a moment of a run that both(name) makes make a generation: a state of the disk, not a time.
@@ -206,7 +210,7 @@ type middle struct {
 }
 
 func middles() []middle {
-	const none, one, all = "config.yaml: false, kubelet: false", "config.yaml: true, kubelet: false", "config.yaml: true, kubelet: true"
+	const none, one, all = "none", "config.yaml", "config.yaml kubelet"
 	return []middle{
 		{"staged", onDisk, "", none},
 		{"committed", atTheGate, "publish", none}, // and the kubelet still runs

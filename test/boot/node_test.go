@@ -3,7 +3,7 @@ package boot
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,86 +51,80 @@ func (m *machine) patience(settle, timeout string) {
 	m.put("/etc/prelet/site.hcl", m.site)
 }
 
-// well is how a machine looks on which there is nothing to do.
+// wellOn returns the generation on which there is nothing to do, or what there is.
+func (m *machine) wellOn() string {
+	m.T.Helper()
+	s := m.status()
+	if s.Code != 0 || s.Exit != 0 || !s.Gate.Open || s.Gate.Generation != s.Generation {
+		return fmt.Sprintf("status: %+v", s)
+	}
+	if health := m.healthy(); health != "yes" {
+		return health
+	}
+
+	return strconv.Itoa(s.Generation)
+}
+
+// well waits until there is nothing to do on a generation: status has another exit until the kubelet has started.
 func (m *machine) well(generation int) {
 	m.T.Helper()
-	m.Within(time.Minute, "all is well", func() string { // status has another exit until the kubelet has started
-		s := m.status()
-		if s.Code != 0 || s.Exit != 0 || s.Generation != generation || !s.Gate.Open || s.Gate.Generation != generation {
-			return fmt.Sprintf("status: %+v, want all well on generation %d", s, generation)
-		}
-		return ""
-	})
-	m.running()
+	m.Within(time.Minute, "all is well", func() string { return differ("well", m.wellOn(), strconv.Itoa(generation)) })
 }
 
-// running: the kubelet is up, no verdict is awaited, and no unit failed but those.
+// healthy returns yes, or `but UNIT...` with the units that have failed, when the kubelet runs and no verdict is
+// awaited; before that it returns what is otherwise.
+func (m *machine) healthy() string {
+	m.T.Helper()
+	if state := m.property("kubelet", "ActiveState"); state != "active" {
+		return "the kubelet is " + state
+	}
+	if journal := m.read("/var/lib/prelet/journal.json"); journal != "" {
+		return "a verdict is awaited: " + journal
+	}
+	health := "yes"
+	for line := range strings.Lines(m.Do("systemctl", "--failed", "--no-legend", "--plain")) {
+		health = strings.Replace(health, "yes", "but", 1) + " " + strings.Fields(line)[0]
+	}
+
+	return health
+}
+
+// running waits until the kubelet is up, no verdict is awaited, and no unit has failed but those: prelet's status
+// changes a moment before systemd knows how its unit ended.
 func (m *machine) running(failed ...string) {
 	m.T.Helper()
-	m.Within(time.Minute, "the kubelet runs", func() string {
-		if state := m.property("kubelet", "ActiveState"); state != "active" {
-			return "it is " + state
-		}
-		return ""
-	})
-	m.Within(
-		time.Minute,
-		"the units that have failed",
-		func() string { // prelet's status is there a moment before systemd knows how its unit ended
-			var units []string
-			for line := range strings.Lines(m.Do("systemctl", "--failed", "--no-legend", "--plain")) {
-				units = append(units, strings.Fields(line)[0])
-			}
-			if !slices.Equal(units, failed) {
-				return fmt.Sprintf("%q, want %q", units, failed)
-			}
-			return ""
-		},
-	)
-	if m.Exists("/var/lib/prelet/journal.json") {
-		m.T.Errorf("a verdict is still awaited: %s", m.read("/var/lib/prelet/journal.json"))
+	want := "yes"
+	if len(failed) > 0 {
+		want = "but " + strings.Join(failed, " ")
 	}
+	m.Within(time.Minute, "the kubelet runs", func() string { return differ("healthy", m.healthy(), want) })
 }
 
-// heldOn: well on an older generation than the site's.
-func (m *machine) heldOn(generation int, failed ...string) {
+// heldOn returns the generation in place while the plan of the site is held, with a kubelet that is not one of those
+// that become unhealthy; or what is otherwise.
+func (m *machine) heldOn() string {
 	m.T.Helper()
-	m.running(failed...)
-	s := m.status()
-	if s.Held == nil || s.Generation != generation || !s.Gate.Open {
-		m.T.Errorf("status: %+v, want the plan held and generation %d in place", s, generation)
+	s, starts := m.status(), m.starts()
+	if last := starts[len(starts)-1]; s.Held == nil || !s.Gate.Open || last.Labels["e2e.prelet.dev/crash"] != "" {
+		return fmt.Sprintf("status: %+v, last start: %+v", s, last)
 	}
-	if starts := m.starts(); starts[len(starts)-1].Labels["e2e.prelet.dev/crash"] != "" {
-		m.T.Errorf("the kubelet runs with the label: got %+v; want empty starts.Labels[e2e.prelet.dev/crash]", starts)
-	}
+
+	return strconv.Itoa(s.Generation)
 }
 
-// runsOn: the kubelet runs on this, whole, and nothing is awaited.
-func (m *machine) runsOn(when, name string) {
+// runsOn returns the label with which the kubelet has started, when it is healthy on it; or what is otherwise.
+func (m *machine) runsOn() string {
 	m.T.Helper()
-	m.Within(60*time.Second, when+": well on "+name, func() string {
-		starts := m.starts()
-		if s, last := m.status(), starts[len(starts)-1]; s.State == "running" ||
-			m.Exists("/var/lib/prelet/journal.json") ||
-			last.Labels["example.com/pool"] != name {
-			return fmt.Sprintf("%+v, last start %+v", s, last)
-		}
-		return ""
-	})
-	m.running()
+	if s := m.status(); s.State == "running" {
+		return fmt.Sprintf("status: %+v", s)
+	}
+	if health := m.healthy(); health != "yes" {
+		return health
+	}
 	m.noMixture()
-}
+	starts := m.starts()
 
-// wholeOn: the kubelet runs on this, whole, and prelet finds nothing to do.
-func (m *machine) wholeOn(when, name string) {
-	m.T.Helper()
-	m.runsOn(when, name)
-	if starts := m.starts(); starts[len(starts)-1].Domain != name {
-		m.T.Errorf("%s: the last start was %+v, want it on %s", when, starts[len(starts)-1], name)
-	}
-	if r := m.Try("prelet", "verify"); r.Exit != 0 {
-		m.T.Errorf("%s: prelet verify: got %+v, want 0", when, r)
-	}
+	return starts[len(starts)-1].Labels["example.com/pool"]
 }
 
 // noMixture fails for a start of the kubelet on flags of one generation and the configuration of another.

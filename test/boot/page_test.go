@@ -24,9 +24,9 @@ func TestCommandsOfNotUp(t *testing.T) {
 		for line := range strings.Lines(block[1]) {
 			command, _, _ := strings.Cut(line, " #")
 			command = strings.TrimSpace(command)
-			want := "inside " + regexp.QuoteMeta(command)
+			want := "command " + regexp.QuoteMeta(command)
 			if args, isPrelet := strings.CutPrefix(command, "prelet "); isPrelet {
-				want = `node \w+ ` + regexp.QuoteMeta(args)
+				want = `prelet \w+ ` + regexp.QuoteMeta(args)
 			}
 			commands++
 			if !regexp.MustCompile("(?m)^" + want + "$").Match(script) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -19,17 +18,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 	"github.com/prelet/prelet/internal/testing/demo"
 	"github.com/prelet/prelet/internal/testing/demo/nodestatus"
 	"github.com/prelet/prelet/internal/testing/sample"
+	"github.com/prelet/prelet/internal/testing/script"
 	"github.com/prelet/prelet/test/nspawn"
 )
 
-// TestBoots runs the scripts of testdata/boots, each on a machine of its own. README.md in that folder describes
-// their commands. PRELET_BOOT_SAMPLE=4 takes one in four.
+// TestBoots plays the scripts of testdata/boots, each on a machine of its own that was never booted, whose site is
+// that of machine_test.go. The files of a script below root/ are on its disk; a relative path is of the script's own
+// folder. A condition is a unit that is active, or systemd:250 for that version or a newer one.
+// PRELET_BOOT_SAMPLE=4 takes one script in four.
 func TestBoots(t *testing.T) {
 	t.Parallel()
 	_ = nspawn.Cache(t) // or skip
@@ -50,17 +51,44 @@ func TestBoots(t *testing.T) {
 		if !chosen.Has(oneIn, file) {
 			continue
 		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			runScript(scriptT{t, &ends}, file)
-		})
+		for _, s := range script.Load(t, file) {
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				n := newScriptNode(t, &ends)
+				t.Cleanup(func() { n.wantNoHold(file) })
+				n.extract(s)
+				n.player.Play(s.Lines)
+			})
+		}
 	}
 }
 
-// scriptT runs a script in the test itself, and not in a test below it.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	_ = nspawn.Cache(t) // or skip
+	var ends failedEnds
+	script.Examples(t, "system", func(t *testing.T, lines []script.Line) {
+		t.Parallel()
+		newScriptNode(t, &ends).player.Play(lines)
+	})
+}
+
+// scriptT keeps the log of a script: its lines, what they have printed, and why it has failed.
 type scriptT struct {
 	*testing.T
-	ends *failedEnds
+	log strings.Builder
+}
+
+func (t *scriptT) Errorf(format string, args ...any) {
+	t.Helper()
+	fmt.Fprintf(&t.log, format+"\n", args...)
+	t.T.Errorf(format, args...)
+}
+
+func (t *scriptT) Fatalf(format string, args ...any) {
+	t.Helper()
+	fmt.Fprintf(&t.log, format+"\n", args...)
+	t.T.Fatalf(format, args...)
 }
 
 // failedEnds are the last lines of the scripts that failed. They are printed again at the end: the log of all scripts
@@ -76,98 +104,30 @@ func (f *failedEnds) print(t *testing.T) {
 	}
 }
 
-// Log prints the log of a script, and keeps the end of one that has failed.
-func (t scriptT) Log(args ...any) {
-	t.T.Log(args...)
+// end prints the log of a script, and keeps the end of one that has failed.
+func (f *failedEnds) end(t *scriptT) {
+	text := t.log.String()
+	if t.Failed() || testing.Verbose() {
+		t.Log("\n" + text)
+	}
 	if t.Failed() {
 		const most = 1500
-		text := fmt.Sprint(args...)
-		t.ends.mu.Lock()
-		defer t.ends.mu.Unlock()
-		t.ends.texts = append(t.ends.texts, t.Name()+": …"+text[max(0, len(text)-most):])
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.texts = append(f.texts, t.Name()+": …"+text[max(0, len(text)-most):])
 	}
 }
 
-func (t scriptT) Run(_ string, run func(testscript.T)) { run(t) }
-func (t scriptT) Parallel()                            {}
-func (t scriptT) Verbose() bool                        { return testing.Verbose() }
-
-func runScript(t scriptT, file string) {
-	n := &scriptMachine{}
-	commands := map[string]func(*testscript.TestScript, bool, []string){}
-	for name, do := range scriptCommands() {
-		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) {
-			n.ts, n.neg = ts, neg
-			do(n, args)
-			if t.Failed() { // a method of the machine has reported why
-				ts.Fatalf("%s failed", name)
-			}
-		}
-	}
-	for name, look := range scriptChecks() {
-		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) {
-			n.ts, n.neg = ts, neg
-			if why := look(n, args); (why != "") != neg {
-				ts.Fatalf("%s: got %q, want none: %t", name, why, !neg)
-			}
-		}
-	}
-	testscript.RunT(t, testscript.Params{
-		Files: []string{file},
-		Cmds:  commands,
-		Setup: func(e *testscript.Env) error {
-			n.machine = newMachine(t.T)
-			e.Defer(func() { n.wantNoHold(file) })
-			e.Setenv("ROOT", n.Root)
-			e.Setenv("TOKEN", demo.Token)
-			e.Setenv("TOKEN_SECRET", demo.TokenSecret)
-			root := filepath.Join(e.WorkDir, "root")
-			if _, err := os.Stat(root); err == nil { // the script's files
-				out, err := exec.Command("cp", "--recursive", "--no-target-directory", root, n.Root).CombinedOutput()
-				if err != nil {
-					return fmt.Errorf("%w: %s", err, out)
-				}
-			}
-			return errors.Join(os.RemoveAll(root), os.Symlink(n.Root, root),
-				os.Symlink(n.Dir+"/console.log", filepath.Join(e.WorkDir, "console")))
-		},
-		Condition: func(unit string) (bool, error) { // [UNIT]: the unit is active; [systemd:250]: it is 250 or newer
-			if least, isVersion := strings.CutPrefix(unit, "systemd:"); isVersion {
-				version, err := strconv.Atoi(least)
-				return n.hasSystemd(version), err
-			}
-			return n.property(unit, "ActiveState") == "active", nil
-		},
-		RequireUniqueNames:  true,
-		RequireExplicitExec: true,
-	})
-}
-
-// wantNoHold looks for a kubelet that a hold has kept, in a script that has none.
-func (n *scriptMachine) wantNoHold(file string) {
-	script, err := os.ReadFile(file)
-	console, errConsole := os.ReadFile(n.Dir + "/console.log")
-	if errors.Is(errConsole, fs.ErrNotExist) { // it was never started
-		errConsole = nil
-	}
-	const hold = "hold \""
-	switch {
-	case errors.Join(err, errConsole) != nil:
-		n.T.Error(errors.Join(err, errConsole))
-	case !strings.Contains(string(script), hold) && strings.Contains(string(console), hold):
-		n.T.Errorf("%s: got a kubelet that is held, want none:\n%s", file, console)
-	}
-}
-
-// scriptMachine is the machine of one script.
-type scriptMachine struct {
+// scriptNode is the machine of a script.
+type scriptNode struct {
 	*machine
-	ts        *testscript.TestScript
-	neg       bool       // the command has "!" before it
-	isWaiting bool       // the check is one of `until`
-	command   <-chan ran // of `later`
-	image     *machine   // whose disk `clone` copies
-	atHold    *hold
+	player *script.Player
+	log    *strings.Builder
+	dir    string     // of the script's own files
+	image  *machine   // whose disk `clone` copies
+	atHold *hold      // of `pause`
+	later  <-chan ran // the command of `enter` or `pause`
+	last   ran        // the command that has ended last
 
 	before struct {
 		disk           map[string]string
@@ -178,107 +138,214 @@ type scriptMachine struct {
 	}
 }
 
-// scriptCommands are the commands that do something, or wait for it.
-func scriptCommands() map[string]func(n *scriptMachine, args []string) {
-	return map[string]func(n *scriptMachine, args []string){
-		// Boots and commands.
-		"boot":         (*scriptMachine).cmdBoot,
-		"start":        func(n *scriptMachine, args []string) { n.Start(args...) },
-		"off":          func(n *scriptMachine, _ []string) { n.Off() },
-		"unplug":       func(n *scriptMachine, _ []string) { n.Kill() },
-		"settle":       func(n *scriptMachine, _ []string) { n.Settle() },
-		"good":         (*scriptMachine).cmdGood,
-		"node":         (*scriptMachine).cmdNode,
-		"later":        func(n *scriptMachine, args []string) { n.command = n.later(args...) },
-		"ended":        func(n *scriptMachine, args []string) { n.wantExit(args[0], <-n.command) },
-		"hold":         (*scriptMachine).cmdHold,
-		"held":         func(n *scriptMachine, _ []string) { n.atHold.reached() },
-		"caught":       (*scriptMachine).cmdCaught,
-		"release":      func(n *scriptMachine, _ []string) { n.atHold.release() },
-		"clone":        (*scriptMachine).cmdClone,
-		"detector":     func(n *scriptMachine, args []string) { n.detector(args[0]) },
-		"package":      func(n *scriptMachine, _ []string) { n.putPackage() },
-		"counts-boots": func(n *scriptMachine, _ []string) { n.countsBoots() },
-		"image-works":  func(n *scriptMachine, args []string) { n.requireBlessed(true, args[0]) },
-		"image-fails":  func(n *scriptMachine, args []string) { n.requireBlessed(false, args[0]) },
-		"chroot":       func(n *scriptMachine, args []string) { n.chroot(args...) },
-		"sleep":        func(n *scriptMachine, args []string) { time.Sleep(n.duration(args[0])) },
-		"until":        (*scriptMachine).cmdWait,
-
-		// The node as a whole.
-		"verdict":  func(n *scriptMachine, args []string) { n.verdict(args[0]) },
-		"well":     func(n *scriptMachine, args []string) { n.well(n.number(args[0])) },
-		"healthy":  func(n *scriptMachine, args []string) { n.running(args...) },
-		"runs-on":  func(n *scriptMachine, args []string) { n.runsOn("script", args[0]) },
-		"whole-on": func(n *scriptMachine, args []string) { n.wholeOn("script", args[0]) },
-		"held-on":  func(n *scriptMachine, args []string) { n.heldOn(n.number(args[0]), args[1:]...) },
-		"snapshot": (*scriptMachine).cmdSnapshot,
-
-		// The site, files and the cluster.
-		"site":     (*scriptMachine).cmdSite,
-		"label":    (*scriptMachine).cmdLabel,
-		"both":     func(n *scriptMachine, args []string) { n.both(args[0]) },
-		"patience": func(n *scriptMachine, args []string) { n.patience(args[0], args[1]) },
-		"put":      (*scriptMachine).cmdPut,
-		"unreadable": func(n *scriptMachine, args []string) {
-			hangfs.SpoilFile(n.T, n.Root+strings.TrimPrefix(args[0], "root"))
+func newScriptNode(t *testing.T, ends *failedEnds) *scriptNode {
+	t.Helper()
+	logged, begin := &scriptT{T: t}, time.Now()
+	n := &scriptNode{machine: newMachine(t), log: &logged.log, dir: t.TempDir()}
+	t.Cleanup(func() { ends.end(logged) })
+	disk := script.Disk{T: logged, Path: n.path}
+	n.player = script.New(logged, script.Node{
+		Commands: script.All(disk.Commands(), n.commands(disk)),
+		Facts:    script.All(disk.Facts(), n.facts()),
+		Holds:    n.holds,
+		Wait:     n.wait,
+		Begin: func(l script.Line) {
+			if t.Failed() { // what follows would wait for long
+				t.FailNow()
+			}
+			fmt.Fprintf(n.log, "%.1fs %s\n", time.Since(begin).Seconds(), l)
 		},
-		"edit":       (*scriptMachine).cmdEdit,
-		"api":        (*scriptMachine).cmdAPI,
-		"config-map": func(n *scriptMachine, args []string) { n.configMap(n.ts.ReadFile(args[0])) },
-		"object":     func(n *scriptMachine, args []string) { n.print(ran{Out: string(n.cluster.Node(args[0]))}) },
+	})
+	n.player.Set("ROOT", n.Root)
+	n.player.Set("TOKEN", demo.Token)
+	n.player.Set("TOKEN_SECRET", demo.TokenSecret)
 
-		"out": func(n *scriptMachine, args []string) { n.wantText("stdout", args[0]) },
-		"err": func(n *scriptMachine, args []string) { n.wantText("stderr", args[0]) },
+	return n
+}
+
+// extract writes the files of a script, and those below root/ to the disk of the machine.
+func (n *scriptNode) extract(s script.Script) {
+	n.Must(s.Extract(n.dir))
+	root := filepath.Join(n.dir, "root")
+	if _, err := os.Stat(root); err == nil {
+		n.machine.command("cp", "--recursive", "--no-target-directory", root, n.Root)
+		n.Must(os.RemoveAll(root))
 	}
 }
 
-// scriptChecks are the commands that look: each returns what is otherwise than the script wants, or "".
-func scriptChecks() map[string]func(n *scriptMachine, args []string) string {
-	return map[string]func(n *scriptMachine, args []string) string{
-		"inside":        (*scriptMachine).checkInside,
-		"status":        (*scriptMachine).checkStatus,
-		"status-has":    (*scriptMachine).checkStatusHas,
-		"unit":          (*scriptMachine).checkUnit,
-		"starts":        (*scriptMachine).checkStarts,
-		"last-start":    (*scriptMachine).checkLastStart,
-		"crashed":       (*scriptMachine).checkCrashed,
-		"between":       (*scriptMachine).checkBetween,
-		"same":          (*scriptMachine).checkSame,
-		"file":          (*scriptMachine).checkFile,
-		"journal":       (*scriptMachine).checkJournal,
-		"journal-count": (*scriptMachine).checkJournalCount,
-		"requests":      (*scriptMachine).checkRequests,
-		"condition":     (*scriptMachine).checkCondition,
-		"still":         (*scriptMachine).checkStill,
-		"job":           (*scriptMachine).checkJob,
+// path returns the place of a file: of the machine, of the script, or the package that was built.
+func (n *scriptNode) path(name string) string {
+	switch {
+	case name == "package":
+		return n.deb()
+	case strings.HasPrefix(name, "/"):
+		return n.inside(name)
+	}
+
+	return filepath.Join(n.dir, name)
+}
+
+// holds reports whether a unit is active, or, for systemd:250, whether systemd is of that version or newer.
+func (n *scriptNode) holds(condition string) (bool, error) {
+	if least, isVersion := strings.CutPrefix(condition, "systemd:"); isVersion {
+		version, err := strconv.Atoi(least)
+		return n.hasSystemd(version), err
+	}
+
+	return n.property(condition, "ActiveState") == "active", nil
+}
+
+// wait waits until a check returns "".
+func (n *scriptNode) wait(what string, check func() string) {
+	why := ""
+	defer func() {
+		if why != "" {
+			fmt.Fprintln(n.log, why)
+		}
+	}()
+	n.Within(150*time.Second, n.player.Line.At+": "+what, func() string {
+		why = check()
+		return why
+	})
+}
+
+// wantNoHold looks for a kubelet that a hold has kept, in a script that has none.
+func (n *scriptNode) wantNoHold(file string) {
+	text, err := os.ReadFile(file)
+	console, errConsole := n.console(nil)
+	const hold = "hold \""
+	switch {
+	case errors.Join(err, errConsole) != nil:
+		n.T.Error(errors.Join(err, errConsole))
+	case !strings.Contains(string(text), hold) && strings.Contains(console, hold):
+		n.T.Errorf("%s: got a kubelet that is held, want none:\n%s", file, console)
 	}
 }
 
-func (n *scriptMachine) duration(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	n.ts.Check(err)
-	return d
-}
-
-func (n *scriptMachine) number(text string) int {
-	i, err := strconv.Atoi(text)
-	n.ts.Check(err)
-	return i
-}
-
-// unescape makes new lines of \n.
-func unescape(text string) string { return strings.ReplaceAll(text, `\n`, "\n") }
-
-// oneLine returns a text on one line, wherever its lines were broken.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// lacks returns "" for a text with these words.
-func lacks(text, words string) string {
-	if strings.Contains(oneLine(text), oneLine(words)) {
-		return ""
+func (n *scriptNode) commands(disk script.Disk) map[string]script.Command {
+	do := func(f func(args []string)) script.Command {
+		return func(args []string) error {
+			f(args)
+			return nil
+		}
 	}
-	return fmt.Sprintf("got no %q in:\n%s", words, text)
+
+	return map[string]script.Command{
+		"boot":     do(n.boot),
+		"start":    do(func(args []string) { n.Start(args...) }),
+		"power":    n.power,
+		"good":     do(n.good),
+		"clone":    do(n.clone),
+		"prelet":   n.prelet,
+		"command":  n.command,
+		"enter":    n.enter,
+		"finish":   func(args []string) error { return n.end(args[0], <-n.later) },
+		"pause":    n.pause,
+		"snapshot": do(n.snapshot),
+		"same":     n.same,
+		"site":     n.changeSite,
+		"cluster":  n.changeCluster,
+		"systemd":  n.systemd,
+		"clock":    do(func(args []string) { time.Sleep(n.player.Duration(args[1])) }), // advance
+		"spoil": func(args []string) error {
+			if args[1] == "unreadable" {
+				hangfs.SpoilFile(n.T, n.path(args[0]))
+				return nil
+			}
+			return disk.Commands()["spoil"](args)
+		},
+	}
+}
+
+func (n *scriptNode) facts() map[string]script.Fact {
+	text := func(get func() string) script.Fact {
+		return script.Fact{Get: func([]string) (string, error) { return get(), nil }}
+	}
+	of := func(get func(name string) string) script.Fact {
+		return script.Fact{Args: 1, Get: func(args []string) (string, error) { return get(args[0]), nil }}
+	}
+
+	return map[string]script.Fact{
+		"out":     text(func() string { return n.last.Out }),
+		"err":     text(func() string { return n.last.Errors }),
+		"console": {Get: n.console},
+		"shell": of(func(line string) string {
+			r := n.Try("sh", "-c", line)
+			return r.Out + r.Errors
+		}),
+
+		"well":    text(n.wellOn),
+		"healthy": text(n.healthy),
+		"held-on": text(n.heldOn),
+		"runs-on": text(n.runsOn),
+		"image":   text(n.imageCheck),
+		"judged": text(func() string {
+			if s := n.status(); s.State != "running" {
+				return s.Verdict
+			}
+			return "none yet"
+		}),
+		"status": of(n.statusFields),
+
+		"unit": {Args: 2, Get: func(args []string) (string, error) {
+			return fields(args[1], func(name string) string { return n.property(args[0], name) }), nil
+		}},
+		"job":     of(func(generation string) string { return n.job(n.player.Number(generation, 10)) }),
+		"between": {Args: 2, Get: n.between},
+		"logged":  of(func(match string) string { return strings.Join(n.said(matches(match)...), "\n") }),
+		"logged-times": {Args: 2, Get: func(args []string) (string, error) {
+			with := func(message string) bool { return strings.Contains(message, args[1]) }
+			return count(n.said(matches(args[0])...), with), nil
+		}},
+
+		"started-on": text(n.generationsStarted),
+		"last-start": {Args: 1, Get: n.lastStart},
+		"crashes": text(func() string {
+			return count(n.newStarts(), func(s start) bool { return s.Labels["e2e.prelet.dev/crash"] != "" })
+		}),
+		"placed": of(n.targets),
+
+		"condition": {Args: 1, Get: n.condition},
+		"node":      of(func(node string) string { return string(n.cluster.Node(node)) }),
+		"requested": of(func(path string) string {
+			requests := n.cluster.Requests()[n.before.requests:]
+			return count(requests, func(r demo.Request) bool { return strings.Contains(r.Path, path) })
+		}),
+	}
+}
+
+// fields returns the values of names that are separated by commas.
+func fields(names string, get func(name string) string) string {
+	var values []string
+	for name := range strings.SplitSeq(names, ",") {
+		values = append(values, get(name))
+	}
+
+	return strings.Join(values, " ")
+}
+
+// matches returns the arguments of journalctl for `all`, for a unit, or for FIELD=VALUE,... .
+func matches(text string) []string {
+	switch {
+	case text == "all":
+		return nil
+	case strings.Contains(text, "="):
+		return strings.Split(text, ",")
+	}
+
+	return []string{"--unit=" + text}
+}
+
+// count returns how many of the values are so.
+func count[V any](values []V, is func(V) bool) string {
+	n := 0
+	for _, v := range values {
+		if is(v) {
+			n++
+		}
+	}
+
+	return strconv.Itoa(n)
 }
 
 // differ returns "" if got is want.
@@ -290,17 +357,40 @@ func differ(what, got, want string) string {
 }
 
 // boot [OPTION...]: a boot until no job is left, with these options of systemd-nspawn.
-func (n *scriptMachine) cmdBoot(args []string) {
+func (n *scriptNode) boot(args []string) {
 	const writable = "SYSTEMD_NSPAWN_API_VFS_WRITABLE" // what of /proc/sys is writable
-	if value := n.ts.Getenv(writable); value != "" {
+	if value := n.player.Value(writable); value != "" {
 		n.Env = []string{writable + "=" + value}
 	}
 	n.Boot(args...)
 }
 
+func (n *scriptNode) power(args []string) error {
+	switch args[0] {
+	case "off":
+		n.Off()
+	case "cut":
+		n.Kill()
+	default:
+		return fmt.Errorf("got power %s, want off or cut", args[0])
+	}
+
+	return nil
+}
+
+// good N: the machine has booted and has N good generations, with the labels a, b, c.
+func (n *scriptNode) good(args []string) {
+	n.Boot()
+	n.verdict("good")
+	for _, label := range []string{"a", "b", "c"}[1:n.player.Number(args[0], 10)] {
+		n.Must(n.label([]string{label}))
+		n.Do("prelet", "run")
+	}
+}
+
 // clone NAME: another machine, which is off, has a copy of the disk, and is the current one. It is in the same network,
 // and gets what a provisioner gives: a host name and a token.
-func (n *scriptMachine) cmdClone(args []string) {
+func (n *scriptNode) clone(args []string) {
 	if n.image == nil {
 		n.image = n.machine
 	}
@@ -319,147 +409,148 @@ func (n *scriptMachine) cmdClone(args []string) {
 	} {
 		n.put(path, text)
 	}
-	root := n.ts.MkAbs("root")
-	n.ts.Check(errors.Join(os.Remove(root), os.Symlink(n.Root, root)))
+	n.player.Set("ROOT", n.Root)
 }
 
-// until CHECK...: waits until a check of the script holds, or with `!` until it does not.
-func (n *scriptMachine) cmdWait(args []string) {
-	want := args[0] != "!"
-	if !want {
-		args = args[1:]
-	}
-	look := scriptChecks()[args[0]]
-	if look == nil {
-		n.ts.Fatalf("until: got %q, want a check", args[0])
-	}
-	n.isWaiting = true
-	defer func() { n.isWaiting = false }()
-	n.Within(150*time.Second, strings.Join(args, " "), func() string {
-		why := look(n, args[1:])
-		if !want && why == "" {
-			return "it still holds"
+// keep makes the output of a command the current one, which is the file stdout, too.
+func (n *scriptNode) keep(r ran) {
+	n.last = r
+	for name, text := range map[string]string{"stdout": r.Out, "stderr": r.Errors} {
+		if text != "" {
+			fmt.Fprintf(n.log, "[%s]\n%s\n", name, strings.TrimSuffix(text, "\n"))
 		}
-		if !want {
-			return ""
-		}
-		return why
-	})
-}
-
-// print makes the output of a command the current one.
-func (n *scriptMachine) print(r ran) {
-	_, _ = io.WriteString(n.ts.Stdout(), r.Out)
-	_, _ = io.WriteString(n.ts.Stderr(), r.Errors)
-}
-
-func (n *scriptMachine) wantExit(want string, r ran) {
-	n.print(r)
-	if want != "any" && (strconv.Itoa(r.Exit) == want) == n.neg {
-		n.ts.Fatalf("exit status: got %d, want %s: %t", r.Exit, want, !n.neg)
 	}
+	n.Must(os.WriteFile(filepath.Join(n.dir, "stdout"), []byte(r.Out), 0o600))
 }
 
-func (n *scriptMachine) wantText(stream, text string) {
-	if why := lacks(n.ts.ReadFile(stream), text); (why != "") != n.neg {
-		n.ts.Fatalf("%s contains %q: got %t, want %t", stream, text, why == "", !n.neg)
+// end returns an error for a command that ended otherwise than with one of these, such as 0,2.
+func (n *scriptNode) end(want string, r ran) error {
+	n.keep(r)
+	if want == "any" || slices.Contains(strings.Split(want, ","), strconv.Itoa(r.Exit)) {
+		return nil
 	}
+
+	return fmt.Errorf("got exit status %d, want %s", r.Exit, want)
 }
 
-// good N: the machine has booted and has N good generations, with the labels a, b, c.
-func (n *scriptMachine) cmdGood(args []string) {
-	n.Boot()
-	n.verdict("good")
-	for _, label := range []string{"a", "b", "c"}[1:n.number(args[0])] {
-		n.cmdLabel([]string{label})
-		n.Do("prelet", "run")
+// prelet N ARGS...: a person runs prelet. That of a machine that is off runs outside of it, with --root.
+func (n *scriptNode) prelet(args []string) error {
+	if n.Leader == 0 {
+		return n.end(args[0], n.runOutside(n.Root+"/usr/bin/prelet", args[1:]...))
 	}
+
+	return n.end(args[0], n.Try(append([]string{"prelet"}, args[1:]...)...))
 }
 
-// node N ARGS...: a person runs prelet, which ends with N, or with any.
-func (n *scriptMachine) cmdNode(args []string) {
-	n.wantExit(args[0], n.Try(append([]string{"prelet"}, args[1:]...)...))
+// command WORDS...: a command of the machine, which runs in its root while it is off.
+func (n *scriptNode) command(args []string) error {
+	if n.Leader == 0 {
+		return n.end("0", n.runOutside("chroot", append([]string{n.Root}, args...)...))
+	}
+
+	return n.end("0", n.Try(args...))
 }
 
-// hold: the next run is held when its files are in place, and the gate is still shut.
-func (n *scriptMachine) cmdHold([]string) {
-	n.atHold = n.hold(atTheGate, func() bool { return n.journalNow().Phase == "verify" && !n.open() })
+// runOutside runs a program of the machine that runs the test.
+func (n *scriptNode) runOutside(name string, args ...string) ran {
+	var out, errs strings.Builder
+	c := exec.CommandContext(n.T.Context(), name, args...)
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); c.ProcessState == nil {
+		n.T.Fatalf("%s: got %v, want it to run", c, err)
+	}
+
+	return ran{Exit: c.ProcessState.ExitCode(), Out: out.String(), Errors: errs.String()}
 }
 
-// caught MOMENT GENERATION NAME [COMMAND...]: the command, by default `prelet run`, makes the generation of
-// `both NAME`, and is held at a moment of middles.
-func (n *scriptMachine) cmdCaught(args []string) {
+// enter later COMMAND...: a command of the machine runs while the script goes on, until `finish`.
+func (n *scriptNode) enter(args []string) error {
+	if args[0] != "later" {
+		return fmt.Errorf("got enter %s, want later", args[0])
+	}
+	n.later = n.machine.later(args[1:]...)
+
+	return nil
+}
+
+// pause MOMENT GENERATION NAME [COMMAND...]: the command, by default `prelet run`, makes the generation of `site both
+// NAME`, and is held at a moment of middles. pause gate: `prelet run` is held when its files are in place, and the gate
+// is still shut. pause none: it goes on.
+func (n *scriptNode) pause(args []string) error {
+	switch args[0] {
+	case "none":
+		n.atHold.release()
+		return nil
+	case "gate":
+		n.atHold = n.hold(atTheGate, func() bool { return n.journalNow().Phase == "verify" && !n.open() })
+		n.later = n.machine.later("prelet", "run")
+		n.atHold.reached()
+		return nil
+	}
+	at := slices.IndexFunc(middles(), func(m middle) bool { return m.name == args[0] })
+	if at < 0 {
+		return fmt.Errorf("got the moment %s, want one of middles", args[0])
+	}
 	command := args[3:]
 	if len(command) == 0 {
 		command = []string{"prelet", "run"}
 	}
-	n.atHold, n.command = n.caught(n.moment(args[0]), n.number(args[1]), args[2], command...)
+	n.atHold, n.later = n.caught(middles()[at], n.player.Number(args[1], 10), args[2], command...)
+
+	return nil
 }
 
-func (n *scriptMachine) moment(name string) middle {
-	at := slices.IndexFunc(middles(), func(m middle) bool { return m.name == name })
-	if at < 0 {
-		n.ts.Fatalf("unknown moment %s", name)
+// changeSite changes the site. first [OLD NEW...]: it is the first one, with these replacements. label POOL [KIND]: the
+// first one gives the node this pool, and a label with which the kubelet becomes unhealthy; the kinds are in
+// standin/main.go. both NAME: a change of flags and configuration. patience SETTLE TIMEOUT: so long the kubelet is
+// watched. detector NAME: one of internal/machine/detector/hostile is installed, with its lock.
+func (n *scriptNode) changeSite(args []string) error {
+	verb, args := args[0], args[1:]
+	switch verb {
+	case "first":
+		return n.first(args)
+	case "label":
+		return n.label(args)
+	case "both":
+		n.both(args[0])
+	case "patience":
+		n.patience(args[0], args[1])
+	case "detector":
+		n.detector(args[0])
+	default:
+		return fmt.Errorf("got site %s, want a known one", verb)
 	}
-	return middles()[at]
+
+	return nil
 }
 
-// still MOMENT NAME: of `both NAME` the files of that moment are in place, and no others.
-func (n *scriptMachine) checkStill(args []string) string {
-	return differ("files in place", n.targets(args[1]), n.moment(args[0]).targets)
-}
-
-// inside COMMAND...: a command of the machine succeeds.
-func (n *scriptMachine) checkInside(args []string) string {
-	r := n.Try(args...)
-	if !n.isWaiting {
-		n.print(r)
-	}
-	if r.Exit == 0 {
-		return ""
-	}
-	return fmt.Sprintf("exit status %d", r.Exit)
-}
-
-// site [OLD NEW...]: the first site, with these replacements.
-func (n *scriptMachine) cmdSite(args []string) {
+func (n *scriptNode) first(changes []string) error {
 	text := n.site
-	for ; len(args) > 0; args = args[2:] {
-		if !strings.Contains(text, args[0]) {
-			n.ts.Fatalf("the site: got no %q, want one:\n%s", args[0], text)
+	for ; len(changes) > 0; changes = changes[2:] {
+		if !strings.Contains(text, changes[0]) {
+			return fmt.Errorf("the site: got no %q, want one:\n%s", changes[0], text)
 		}
-		text = strings.ReplaceAll(text, args[0], unescape(args[1]))
+		text = strings.ReplaceAll(text, changes[0], script.Unescape(changes[1]))
 	}
 	n.put("/etc/prelet/site.hcl", text)
+
+	return nil
 }
 
-// label POOL [KIND]: the site gives the node this pool, and a label with which the kubelet becomes unhealthy in a way.
-func (n *scriptMachine) cmdLabel(args []string) {
+func (n *scriptNode) label(args []string) error {
 	labels := strconv.Quote("example.com/pool") + " = " + strconv.Quote(args[0])
 	if len(args) > 1 {
 		labels += `, "e2e.prelet.dev/crash" = ` + strconv.Quote(args[1])
 	}
-	n.cmdSite([]string{pool, labels})
+
+	return n.first([]string{pool, labels})
 }
 
-// put FILE TEXT: writes a file of the disk, and makes the folders above it.
-func (n *scriptMachine) cmdPut(args []string) {
-	n.put(strings.TrimPrefix(args[0], "root"), unescape(args[1]))
-}
-
-// edit FILE OLD NEW: replaces each OLD, of which there must be one.
-func (n *scriptMachine) cmdEdit(args []string) {
-	text := n.ts.ReadFile(args[0])
-	if !strings.Contains(text, args[1]) {
-		n.ts.Fatalf("%s: got no %q in it, want one:\n%s", args[0], args[1], text)
-	}
-	n.ts.Check(os.WriteFile(n.ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], unescape(args[2]))), 0o644))
-}
-
-// api away|back: no server answers at the API server's address, or the cluster does. api portal|other-cluster|itself:
-// another server answers there, or the cluster again. api token-expires: the bootstrap token is not valid any more. api
-// signs NAME: a node that joins gets a certificate of this name. api node-made-again: the Node has no status.
-func (n *scriptMachine) cmdAPI(args []string) {
+// changeCluster changes what answers. away, back: no server does, or the cluster does. portal, other-cluster, itself:
+// another server answers at its address, or the cluster again. token-expires: the bootstrap token is not valid any
+// more. signs NAME: a node that joins gets a certificate of this name. node-made-again: the Node has no status.
+// config-map FILE: the configuration of kubelets is the file.
+func (n *scriptNode) changeCluster(args []string) error {
 	switch args[0] {
 	case "away":
 		n.cluster.away()
@@ -483,15 +574,29 @@ func (n *scriptMachine) cmdAPI(args []string) {
 	case "signs":
 		n.put("/etc/standin/kubelet.conf", string(n.cluster.NodeKubeconfig(args[1])))
 	case "node-made-again":
-		var node map[string]any
-		n.ts.Check(json.Unmarshal(n.cluster.Node(nodeName), &node))
-		delete(node, "status")
-		text, err := json.Marshal(node)
-		n.ts.Check(err)
-		n.cluster.SetNode(nodeName, text)
+		return n.forgetStatus()
+	case "config-map":
+		text, err := os.ReadFile(n.path(args[1]))
+		n.configMap(string(text))
+		return err
 	default:
-		n.ts.Fatalf("unknown: api %s", args[0])
+		return fmt.Errorf("got cluster %s, want a known one", args[0])
 	}
+
+	return nil
+}
+
+// forgetStatus makes the Node one without a status.
+func (n *scriptNode) forgetStatus() error {
+	var node map[string]any
+	if err := json.Unmarshal(n.cluster.Node(nodeName), &node); err != nil {
+		return err
+	}
+	delete(node, "status")
+	text, err := json.Marshal(node)
+	n.cluster.SetNode(nodeName, text)
+
+	return err
 }
 
 // configMap makes a text the cluster's configuration of kubelets.
@@ -499,136 +604,109 @@ func (m *machine) configMap(text string) {
 	m.cluster.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
 }
 
-// status FIELD=VALUE...: `prelet status` reports this. summary, held, degraded and notes contain the text, or have
-// none with "no"; reasons is the number of reasons for which the node is degraded; gate is a generation or shut.
-func (n *scriptMachine) checkStatus(args []string) string {
+// systemd settle: no job is left. systemd counts-boots: the machine counts boots, with the check of the image enabled.
+func (n *scriptNode) systemd(args []string) error {
+	switch args[0] {
+	case "settle":
+		n.Settle()
+	case "counts-boots":
+		n.countsBoots()
+	default:
+		return fmt.Errorf("got systemd %s, want settle or counts-boots", args[0])
+	}
+
+	return nil
+}
+
+// statusFields returns fields of `prelet status`. gate is a generation or shut, reasons the number of reasons for which
+// the node is degraded, code the exit status of `prelet status`, and text what it prints; summary, held, degraded and
+// notes are texts, or no.
+func (n *scriptNode) statusFields(names string) string {
+	if names == "text" {
+		return n.Try("prelet", "status").Out
+	}
 	s := n.status()
 	got := map[string]string{
 		"exit": strconv.Itoa(s.Exit), "code": strconv.Itoa(s.Code), "generation": strconv.Itoa(s.Generation),
 		"state": s.State, "verdict": s.Verdict, "gate": "shut", "reasons": strconv.Itoa(len(s.Degraded)),
+		"summary": s.Summary,
 	}
 	if s.Gate.Open {
 		got["gate"] = strconv.Itoa(s.Gate.Generation)
 	}
-	texts := map[string]string{"summary": s.Summary}
 	if s.Held != nil {
-		texts["held"] = "held: " + s.Held.Why
+		got["held"] = "held: " + s.Held.Why
 	}
 	for _, d := range s.Degraded {
-		texts["degraded"] += d.Code + ": " + d.Summary + "\n"
+		got["degraded"] += d.Code + ": " + d.Summary + "\n"
 	}
 	for _, note := range s.Notes {
-		texts["notes"] += note.Code + ": " + note.Summary + "\n"
+		got["notes"] += note.Code + ": " + note.Summary + "\n"
 	}
-	for _, arg := range args {
-		field, want, _ := strings.Cut(arg, "=")
-		value, isExact := got[field]
-		why := differ(field, value, want)
-		if !isExact && want != "no" {
-			why = lacks(texts[field], want)
-		} else if !isExact {
-			why = differ(field, texts[field], "")
-		}
-		if why != "" {
-			return fmt.Sprintf("%s: %s; status: %+v", arg, why, s)
+	for _, name := range []string{"summary", "held", "degraded", "notes"} {
+		if got[name] == "" {
+			got[name] = "no"
 		}
 	}
 
-	return ""
-}
-
-// status-has TEXT: the text of `prelet status` contains this.
-func (n *scriptMachine) checkStatusHas(args []string) string {
-	return lacks(n.Try("prelet", "status").Out, args[0])
-}
-
-// unit NAME is|has PROPERTY=VALUE...: so is the unit, or so long a part of it.
-func (n *scriptMachine) checkUnit(args []string) string {
-	for _, arg := range args[2:] {
-		name, want, _ := strings.Cut(arg, "=")
-		got := n.property(args[0], name)
-		if args[1] == "has" && strings.Contains(got, want) || got == want {
-			continue
+	return fields(names, func(name string) string {
+		value, isKnown := got[name]
+		if !isKnown {
+			n.T.Errorf("status: got the field %s, want a known one", name)
 		}
-		return fmt.Sprintf("%s of %s: got %q, want %q", name, args[0], got, want)
-	}
-
-	return ""
+		return value
+	})
 }
 
-// job N RESULT: so ended the job that started the kubelet on generation N.
-func (n *scriptMachine) checkJob(args []string) string {
-	return differ("job", n.job(n.number(args[0])), args[1])
-}
+// newStarts are the starts of the kubelet since the snapshot, or since the machine was made.
+func (n *scriptNode) newStarts() []start { return n.starts()[n.before.starts:] }
 
-// starts [N...]: the kubelet has started on these generations since the snapshot, or since the machine was made.
-func (n *scriptMachine) checkStarts(args []string) string {
-	starts := n.starts()[n.before.starts:]
+// generationsStarted returns the generations of newStarts, or none.
+func (n *scriptNode) generationsStarted() string {
 	var got []string
-	for _, s := range starts {
+	for _, s := range n.newStarts() {
 		got = append(got, s.Generation)
 	}
-	if slices.Equal(got, args) {
-		return ""
+	if len(got) == 0 {
+		return "none"
 	}
-	return fmt.Sprintf("starts of the kubelet: got generations %q, want %q: %+v", got, args, starts)
+
+	return strings.Join(got, " ")
 }
 
-// last-start FIELD=VALUE...: so the kubelet has started the last time.
-func (n *scriptMachine) checkLastStart(args []string) string {
+// lastStart FIELD,...: so the kubelet has started the last time.
+func (n *scriptNode) lastStart(args []string) (string, error) {
 	starts := n.starts()
 	if len(starts) == 0 {
-		return "starts of the kubelet: got none"
+		return "", errors.New("starts of the kubelet: got none")
 	}
 	s := starts[len(starts)-1]
-	got := map[string]string{
-		"generation": s.Generation, "pool": s.Labels["example.com/pool"], "crash": s.Labels["e2e.prelet.dev/crash"],
-		"domain": s.Domain, "joined": strconv.FormatBool(s.Joined), "error": s.Error,
-	}
-	for _, arg := range args {
-		field, want, _ := strings.Cut(arg, "=")
-		if got[field] != want {
-			return fmt.Sprintf("last start of the kubelet: got %s %q, want %q: %+v", field, got[field], want, s)
-		}
-	}
 
-	return ""
+	return fields(args[0], func(field string) string {
+		return map[string]string{
+			"generation": s.Generation, "pool": s.Labels["example.com/pool"], "domain": s.Domain,
+			"joined": strconv.FormatBool(s.Joined), "error": s.Error,
+		}[field]
+	}), nil
 }
 
-// crashed N: with a label with which it becomes unhealthy, the kubelet has started N times at most since the snapshot.
-func (n *scriptMachine) checkCrashed(args []string) string {
-	crashed := 0
-	for _, s := range n.starts()[n.before.starts:] {
-		if s.Labels["e2e.prelet.dev/crash"] != "" {
-			crashed++
-		}
-	}
-	if crashed > 0 && crashed <= n.number(args[0]) {
-		return ""
-	}
-	return fmt.Sprintf("starts of an unhealthy kubelet: got %d, want 1 to %s", crashed, args[0])
-}
-
-// between UNIT.TIME UNIT.TIME [MIN MAX]: from the first of two times of units, such as kubelet.ExecMainStart, to the
-// second of this boot it took so long, or any time.
-func (n *scriptMachine) checkBetween(args []string) string {
+// between UNIT.TIME UNIT.TIME: from the first of two times of units, such as kubelet.ExecMainStart, to the second of
+// this boot it took so long.
+func (n *scriptNode) between(args []string) (string, error) {
 	var at [2]time.Duration
 	for i := range at {
 		dot := strings.LastIndex(args[i], ".")
 		at[i] = n.monotonic(args[i][:dot], args[i][dot+1:])
 	}
-	least, most := time.Duration(0), time.Hour
-	if len(args) > 2 {
-		least, most = n.duration(args[2]), n.duration(args[3])
+	if at[0] == 0 {
+		return "", fmt.Errorf("%s: got no such time yet", args[0])
 	}
-	if took := at[1] - at[0]; at[0] > 0 && took >= least && took <= most {
-		return ""
-	}
-	return fmt.Sprintf("%s was at %s, and %s at %s; want %s to %s between", args[0], at[0], args[1], at[1], least, most)
+
+	return (at[1] - at[0]).String(), nil
 }
 
-// snapshot: what `same` compares with.
-func (n *scriptMachine) cmdSnapshot([]string) {
+// snapshot is what `same`, started-on, crashes and requested compare with.
+func (n *scriptNode) snapshot([]string) {
 	n.before.disk, n.before.starts, n.before.pid = n.disk(), len(n.starts()), ""
 	n.before.authorizations, n.before.requests = n.cluster.Authorizations(), len(n.cluster.Requests())
 	if n.Leader != 0 {
@@ -638,80 +716,64 @@ func (n *scriptMachine) cmdSnapshot([]string) {
 
 // same disk [PATH...]: nothing was written since the snapshot, except for these files. same kubelet: its process is
 // the same. same run: prelet.service has not run again. same authorizations: no client has used the bootstrap token.
-func (n *scriptMachine) checkSame(args []string) string {
+// same file FILE FILE: the files have the same content.
+func (n *scriptNode) same(args []string) error {
+	why := ""
 	switch args[0] {
 	case "kubelet":
-		return differ("process of the kubelet", n.property("kubelet", "MainPID"), n.before.pid)
+		why = differ("process of the kubelet", n.property("kubelet", "MainPID"), n.before.pid)
 	case "run":
-		return differ("run of prelet.service", n.property("prelet", "InvocationID"), n.before.run)
+		why = differ("run of prelet.service", n.property("prelet", "InvocationID"), n.before.run)
 	case "authorizations":
-		return differ("uses of the token", fmt.Sprint(n.cluster.Authorizations()), fmt.Sprint(n.before.authorizations))
-	}
-	after := n.disk()
-	for _, path := range args[1:] {
-		delete(n.before.disk, path)
-		delete(after, path)
-	}
-	return cmp.Diff(n.before.disk, after)
-}
-
-// file FILE TEXT: the file contains the text.
-func (n *scriptMachine) checkFile(args []string) string {
-	text, err := os.ReadFile(n.ts.MkAbs(args[0]))
-	if err != nil {
-		return err.Error()
-	}
-	return lacks(string(text), args[1])
-}
-
-// journal TEXT [FIELD=VALUE...]: a message in this boot's journal contains the text, and has these fields.
-func (n *scriptMachine) checkJournal(args []string) string {
-	return lacks(strings.Join(n.said(args[1:]...), "\n"), args[0])
-}
-
-// journal-count N TEXT [FIELD=VALUE...]: so many messages in this boot's journal contain the text, and have these
-// fields.
-func (n *scriptMachine) checkJournalCount(args []string) string {
-	said := n.said(args[2:]...)
-	count := 0
-	for _, message := range said {
-		if strings.Contains(message, args[1]) {
-			count++
+		why = differ("uses of the token", fmt.Sprint(n.cluster.Authorizations()), fmt.Sprint(n.before.authorizations))
+	case "file":
+		a, errA := os.ReadFile(n.path(args[1]))
+		b, errB := os.ReadFile(n.path(args[2]))
+		n.Must(errA, errB)
+		why = cmp.Diff(string(a), string(b))
+	case "disk":
+		after := n.disk()
+		for _, path := range args[1:] {
+			delete(n.before.disk, path)
+			delete(after, path)
 		}
+		why = cmp.Diff(n.before.disk, after)
+	default:
+		n.T.Fatalf("got same %s, want a known one", args[0])
 	}
-	if count == n.number(args[0]) {
-		return ""
+	if why != "" {
+		return errors.New(why)
 	}
-	return fmt.Sprintf("messages with %q: got %d, want %s: %q", args[1:], count, args[0], said)
+
+	return nil
 }
 
-// condition TYPE [STATUS(REASON)]: the Node has this condition, or none of the type.
-func (n *scriptMachine) checkCondition(args []string) string {
+// condition TYPE: the Node's condition, as STATUS(REASON), or none.
+func (n *scriptNode) condition(args []string) (string, error) {
 	var node struct {
 		Status struct {
 			Conditions []struct{ Type, Status, Reason string }
 		}
 	}
-	n.ts.Check(json.Unmarshal(n.cluster.Node(nodeName), &node))
-	got := ""
+	if err := json.Unmarshal(n.cluster.Node(nodeName), &node); err != nil {
+		return "", err
+	}
+	got := "none"
 	for _, c := range node.Status.Conditions {
 		if c.Type == args[0] {
 			got = fmt.Sprintf("%s(%s)", c.Status, c.Reason)
 		}
 	}
-	return differ(args[0], got, strings.Join(args[1:], ""))
+
+	return got, nil
 }
 
-// requests N TEXT: the cluster has received N requests at most, since the snapshot, whose path contains the text.
-func (n *scriptMachine) checkRequests(args []string) string {
-	var got []string
-	for _, r := range n.cluster.Requests()[n.before.requests:] {
-		if strings.Contains(r.Path, args[1]) {
-			got = append(got, r.Path)
-		}
+// console is what the machine has printed, which is nothing before its first boot.
+func (n *scriptNode) console([]string) (string, error) {
+	text, err := os.ReadFile(n.Dir + "/console.log")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	if len(got) <= n.number(args[0]) {
-		return ""
-	}
-	return fmt.Sprintf("requests: got %q, want %s at most", got, args[0])
+
+	return string(text), err
 }

@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -42,12 +40,11 @@ func newRowNode(t *testing.T) *rowNode {
 	}}
 	r.Player = script.New(t, script.Node{
 		Commands: script.All(d.Commands(), map[string]script.Command{
-			"run":       func(a []string) error { return r.do(r.runs(a[0])) },
-			"prelet":    r.prelet,
-			"refused":   r.refused,
-			"site":      r.addFile,
-			"limit":     r.limit,
-			"attribute": r.attribute,
+			"run":     func(a []string) error { return r.do(r.runs(a[0])) },
+			"prelet":  r.prelet,
+			"refused": r.refused,
+			"site":    r.addFile,
+			"limit":   r.limit,
 			"mount": func(a []string) error {
 				if r.box != nil {
 					return d.Commands()["mount"](a)
@@ -127,21 +124,6 @@ func (r *rowNode) limit(a []string) error {
 	if r.before = nil; a[1] != "none" {
 		r.before = []string{"prlimit", "--fsize=" + a[1]}
 	}
-
-	return nil
-}
-
-// attribute PATH immutable|append-only yes|none.
-func (r *rowNode) attribute(a []string) error {
-	flag, isKnown := map[string]string{"immutable": "i", "append-only": "a"}[a[1]]
-	if !isKnown {
-		return errors.New("got an unknown attribute, want immutable or append-only")
-	}
-	sign, path := map[bool]string{true: "-", false: "+"}[a[2] == "none"], r.path(a[0])
-	if out, err := exec.Command("chattr", sign+flag, path).CombinedOutput(); err != nil {
-		return fmt.Errorf("chattr: %w: %s", err, out)
-	}
-	r.T.Cleanup(func() { _ = exec.Command("chattr", "-ia", path).Run() })
 
 	return nil
 }

@@ -96,12 +96,12 @@ func (d Disk) edit(a []string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(text), a[1]) {
-		return fmt.Errorf("%s: got no %q in it, want one:\n%s", a[0], a[1], text)
+	before, after := Unescape(a[1]), string(text)+Unescape(a[2])
+	if !strings.Contains(string(text), before) {
+		return fmt.Errorf("%s: got no %q in it, want one:\n%s", a[0], before, text)
 	}
-	after := strings.ReplaceAll(string(text), a[1], Unescape(a[2]))
-	if a[1] == "" {
-		after = string(text) + Unescape(a[2])
+	if before != "" {
+		after = strings.ReplaceAll(string(text), before, Unescape(a[2]))
 	}
 
 	return os.WriteFile(d.Path(a[0]), []byte(after), 0o644)
@@ -180,8 +180,12 @@ func (d Disk) owner(a []string) error {
 	return os.Lchown(d.Path(a[0]), ids[0], ids[1])
 }
 
-// attribute PATH NAME VALUE: acl and default-acl have the value user:ID:PERMISSIONS or group:ID:PERMISSIONS.
+// attribute PATH NAME VALUE: acl and default-acl have the value user:ID:PERMISSIONS or group:ID:PERMISSIONS, immutable
+// and append-only any one.
 func (d Disk) attribute(a []string) error {
+	if flag := map[string]string{"immutable": "i", "append-only": "a"}[a[1]]; flag != "" {
+		return d.flag(flag, d.Path(a[0]), a[2] != "none")
+	}
 	path, name, value := d.Path(a[0]), attributeName(a[1]), []byte(a[2])
 	if a[2] == "none" {
 		return unix.Removexattr(path, name)
@@ -199,6 +203,19 @@ func (d Disk) attribute(a []string) error {
 	}
 
 	return err
+}
+
+// flag sets or clears a flag of a file, until the end of the test.
+func (d Disk) flag(flag, path string, isSet bool) error {
+	sign := map[bool]string{true: "+", false: "-"}[isSet]
+	if out, err := exec.Command("chattr", sign+flag, path).CombinedOutput(); err != nil {
+		return fmt.Errorf("chattr: %w: %s", err, out)
+	}
+	if isSet {
+		d.T.Cleanup(func() { _ = exec.Command("chattr", "-"+flag, path).Run() })
+	}
+
+	return nil
 }
 
 // attributeName returns the name of an attribute, which an ACL is too.
@@ -349,6 +366,9 @@ func (d Disk) spoil(a []string) error {
 // flip changes a bit of the last byte.
 func flip(path string) error {
 	text, err := os.ReadFile(path)
+	if err == nil && len(text) == 0 {
+		err = fmt.Errorf("%s is empty, and has no bit to flip", path)
+	}
 	if err != nil {
 		return err
 	}
@@ -357,9 +377,12 @@ func flip(path string) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
+// isMissing reports whether an error is that there is no such file, also because a folder above it is a file.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+
 func (d Disk) file(a []string) (string, error) {
 	text, err := os.ReadFile(d.Path(a[0]))
-	if errors.Is(err, fs.ErrNotExist) {
+	if isMissing(err) {
 		return "absent", nil
 	}
 
@@ -368,7 +391,7 @@ func (d Disk) file(a []string) (string, error) {
 
 func (d Disk) modeOf(a []string) (string, error) {
 	i, err := os.Lstat(d.Path(a[0]))
-	if errors.Is(err, fs.ErrNotExist) {
+	if isMissing(err) {
 		return "absent", nil
 	}
 	if err != nil {
@@ -380,7 +403,7 @@ func (d Disk) modeOf(a []string) (string, error) {
 
 func (d Disk) ownerOf(a []string) (string, error) {
 	i, err := os.Lstat(d.Path(a[0]))
-	if errors.Is(err, fs.ErrNotExist) {
+	if isMissing(err) {
 		return "absent", nil
 	}
 	if err != nil {
@@ -402,9 +425,10 @@ func (d Disk) attributeOf(a []string) (string, error) {
 }
 
 func (d Disk) exists(a []string) (string, error) {
-	if _, err := os.Lstat(d.Path(a[0])); err != nil {
+	_, err := os.Lstat(d.Path(a[0]))
+	if isMissing(err) {
 		return "no", nil
 	}
 
-	return "yes", nil
+	return "yes", err
 }

@@ -39,6 +39,7 @@ type Player struct {
 	Line Line  // that is played
 	Err  error // of the last command
 
+	least   map[string]int // of each command: how many arguments it needs
 	mayFail bool
 	isOver  bool              // after `stop`
 	values  map[string]string // of `set`
@@ -47,19 +48,25 @@ type Player struct {
 // New returns a player. Each command and fact of the node must be a word of the language.
 func New(t testing.TB, n Node) *Player {
 	t.Helper()
-	commands, facts := Commands(), Facts()
-	for name := range n.Commands {
-		if !slices.ContainsFunc(commands, func(w Word) bool { return w.Name == name }) {
-			t.Fatalf("command %q: got none in the language, want one of script.Commands", name)
+	p := &Player{T: t, Node: n, least: map[string]int{}, values: map[string]string{}}
+	for _, w := range Commands() {
+		if n.Commands[w.Name] != nil || slices.Contains(ownCommands, w.Name) {
+			p.least[w.Name] = w.least()
 		}
 	}
+	for name := range n.Commands {
+		if _, isKnown := p.least[name]; !isKnown || slices.Contains(ownCommands, name) {
+			t.Fatalf("command %q: got one of a node, want one of script.Commands that the player does not have", name)
+		}
+	}
+	facts := Facts()
 	for name := range n.Facts {
 		if !slices.ContainsFunc(facts, func(w Word) bool { return w.Name == name }) {
 			t.Fatalf("fact %q: got none in the language, want one of script.Facts", name)
 		}
 	}
 
-	return &Player{T: t, Node: n, values: map[string]string{}}
+	return p
 }
 
 // Set gives $NAME a value in the lines that follow.
@@ -90,12 +97,16 @@ func (p *Player) Words(words []string) {
 	p.Play(Sequence(p.Line.At, words, nests...))
 }
 
-// Later returns the commands in the rest of the current line, to be carried out at another time.
+// Later returns the commands in the rest of the current line, to be carried out at another time. They may not fail, also
+// where the command that is carried out then may.
 func (p *Player) Later(words []string) func() {
 	at := p.Line.At
 
 	return func() {
 		p.T.Helper()
+		outer := p.mayFail
+		p.mayFail = false
+		defer func() { p.mayFail = outer }()
 		p.Play(Sequence(at, words, nests...))
 	}
 }
@@ -119,7 +130,10 @@ func (p *Player) TryLines(lines []Line) error {
 }
 
 // nests are the commands whose arguments are commands.
-var nests = []string{"at", "die", "fails", "on", "refused", "repeat", "until"}
+var nests = []string{"at", "die", "fails", "on", "refused", "repeat"}
+
+// ownCommands are those of the player. No node has them.
+var ownCommands = []string{"fails", "has", "is", "matches", "matrix", "repeat", "set", "skip", "stop", "until"}
 
 // expand replaces $NAME in the words that were not quoted.
 func (p *Player) expand(l Line) Line {
@@ -137,8 +151,6 @@ func (p *Player) expand(l Line) Line {
 
 	return l
 }
-
-var variable = regexp.MustCompile(`\$(\w+|\{\w+\})`)
 
 func (p *Player) replaceValues(word string) string {
 	return variable.ReplaceAllStringFunc(word, func(name string) string {
@@ -174,7 +186,18 @@ func (p *Player) mayPlay() bool {
 // do carries out the current line.
 func (p *Player) do() {
 	p.T.Helper()
+	if len(p.Line.Words) == 0 {
+		p.T.Fatalf("%s: got no command, want one, also before and after each ;", p.Line.At)
+	}
 	name, args := p.Line.Words[0], p.Line.Words[1:]
+	if least, isKnown := p.least[name]; !isKnown {
+		p.T.Fatalf("%s: got an unknown command, want one that this node has", p.Line)
+	} else if len(args) < least {
+		p.T.Fatalf("%s: got %d arguments, want %d at least", p.Line, len(args), least)
+	}
+	if p.Line.Not && slices.Contains([]string{"fails", "repeat", "set", "skip", "stop"}, name) {
+		p.T.Fatalf("%s: got ! before %s, want it before a look or a command of the node", p.Line, name)
+	}
 	switch name {
 	case "is", "has", "matches":
 		if why := p.look(name, args); why != "" {
@@ -193,11 +216,7 @@ func (p *Player) do() {
 	case "skip":
 		p.T.Skip(strings.Join(args, " "))
 	default:
-		command := p.Commands[name]
-		if command == nil {
-			p.T.Fatalf("%s: got an unknown command, want one that this node has", p.Line)
-		}
-		p.end(command(args))
+		p.end(p.Commands[name](args))
 	}
 }
 
@@ -221,8 +240,8 @@ func (p *Player) look(how string, args []string) string {
 	if !isKnown {
 		p.T.Fatalf("%s: got the fact %s, want one that this node has", p.Line, args[0])
 	}
-	if len(args) <= fact.Args {
-		p.T.Fatalf("%s: got %d arguments of %s, want %d", p.Line, len(args)-1, args[0], fact.Args)
+	if len(args) < 2+fact.Args {
+		p.T.Fatalf("%s: got %d words after %s, want %d and a text, such as ''", p.Line, len(args)-1, args[0], fact.Args)
 	}
 	got, err := fact.Get(args[1 : 1+fact.Args])
 	if p.Err = err; err != nil {
@@ -232,29 +251,40 @@ func (p *Player) look(how string, args []string) string {
 
 		return ""
 	}
-	want := args[1+fact.Args:]
-	holds := false
+
+	return p.compare(how, args[0], got, args[1+fact.Args:])
+}
+
+// compare returns how a fact differs from the line, or "". With "!" it contains none of the texts.
+func (p *Player) compare(how, name, got string, texts []string) string {
+	p.T.Helper()
+	holds := func(text string) bool { return Mentions(got, text) }
 	switch how {
 	case "is":
-		text := Unescape(strings.Join(want, " "))
-		holds = got == text || isWithin(got, text)
-	case "has":
-		holds = !slices.ContainsFunc(want, func(text string) bool { return !Mentions(got, text) })
+		texts = []string{Unescape(strings.Join(texts, " "))}
+		holds = func(text string) bool { return got == text || isWithin(got, text) }
 	case "matches":
-		holds = regexp.MustCompile("(?m)" + strings.Join(want, " ")).MatchString(got)
+		texts = []string{strings.Join(texts, " ")}
+		re, err := regexp.Compile("(?m)" + texts[0])
+		if err != nil {
+			p.T.Fatalf("%s: got %v, want an expression", p.Line, err)
+		}
+		holds = func(string) bool { return re.MatchString(got) }
 	}
-	if holds != p.Line.Not {
-		return ""
+	for _, text := range texts {
+		if holds(text) == p.Line.Not {
+			return fmt.Sprintf("%s: got %q, want %s%s %q", name, got, map[bool]string{true: "! "}[p.Line.Not], how, text)
+		}
 	}
 
-	return fmt.Sprintf("%s: got %q, want %s %q: %t", args[0], got, how, want, !p.Line.Not)
+	return ""
 }
 
 // isWithin reports whether a number or a duration is within a range, such as 1..3, ..3s or 2m.. .
 func isWithin(got, want string) bool {
 	least, most, isRange := strings.Cut(want, "..")
 	value, ok := quantity(got)
-	if !isRange || !ok {
+	if !isRange || !ok || want == ".." {
 		return false
 	}
 	from, hasFrom := quantity(least)
@@ -280,15 +310,18 @@ func Mentions(text, part string) bool {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// until CHECK: waits until a look at a fact holds.
+// until [!] LOOK: waits until a look at a fact holds.
 func (p *Player) until(args []string) {
 	p.T.Helper()
 	if p.Wait == nil {
 		p.T.Fatalf("%s: got until, want a node that can wait", p.Line)
 	}
 	isNot := p.Line.Not
-	if args[0] == "!" {
+	if len(args) > 0 && args[0] == "!" {
 		isNot, args = !isNot, args[1:]
+	}
+	if len(args) < 2 || !slices.Contains([]string{"is", "has", "matches"}, args[0]) {
+		p.T.Fatalf("%s: got something else to wait for, want `is`, `has` or `matches`", p.Line)
 	}
 	outer := p.Line
 	defer func() { p.Line = outer }()
@@ -314,6 +347,9 @@ func (p *Player) fails(code, text string, words []string) {
 func (p *Player) repeat(values string, words []string) {
 	p.T.Helper()
 	if n, err := strconv.Atoi(values); err == nil {
+		if n < 1 {
+			p.T.Fatalf("%s: got %d times, want 1 at least", p.Line, n)
+		}
 		for range n {
 			p.Words(words)
 		}

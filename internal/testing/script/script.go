@@ -8,9 +8,10 @@
 // one. Text after a # that begins a word is a comment. "== NAME WORDS..." begins a part of the script. "!" before a
 // command means that it must not hold, or must fail. Commands in one line are separated by ";".
 //
-// Lines "matrix NAME VALUE..." play the script once for each value, which is $NAME, in the script's name too. A line
-// that begins with [NAME:VALUE] is left out for other values, and one with [!NAME:VALUE] for this one. A condition of
-// another name is one of the node that plays the script.
+// Lines "matrix NAME VALUE..." play the script once for each value, which is $NAME or ${NAME}, also in quotes and in the
+// script's name. A line that begins with [NAME:VALUE] is left out for other values, and one with [!NAME:VALUE] for this
+// one. A condition of another name is one of the node that plays the script. What `set` gives a name is not replaced in
+// quotes, and in the commands of a line when the line begins.
 //
 // Several nodes play the language: a state folder, a state machine with fakes around it, a disk with faults, the
 // program in the process of the test, and a machine with a systemd. Each of them is a Node.
@@ -20,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,14 +47,20 @@ type Line struct {
 	isFixed []bool // of each word: it was quoted, so that $NAME in it is text
 }
 
-// String returns the place and the words.
+// String returns the place and the words, as a script has them.
 func (l Line) String() string {
-	words := strings.Join(l.Words, " ")
+	text := l.At + ":"
 	if l.Not {
-		words = "! " + words
+		text += " !"
+	}
+	for _, word := range l.Words {
+		if word == "" || strings.ContainsAny(word, " \t'") || word[0] == '#' {
+			word = "'" + strings.ReplaceAll(word, "'", "''") + "'"
+		}
+		text += " " + word
 	}
 
-	return l.At + ": " + words
+	return text
 }
 
 // Load returns the scripts of an archive, in its order.
@@ -98,19 +106,16 @@ type section struct {
 func (s section) parse(t testing.TB, file string, files []txtar.File) (scripts []Script) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(s.text, "\n"), "\n")
-	combinations := Combinations(lines)
+	combinations, err := readMatrix(lines)
+	if err != nil {
+		t.Fatalf("%s: script %q: got %v", file, s.name, err)
+	}
 	known := slices.Concat(combinations...)
 	for _, values := range combinations {
-		var pairs []string
-		for _, value := range values {
-			name, text, _ := strings.Cut(value, "=")
-			pairs = append(pairs, "$"+name, text)
-		}
-		replace := strings.NewReplacer(pairs...)
-		one := Script{Name: replace.Replace(s.name), Values: values, Files: files}
+		one := Script{Name: fill(s.name, values), Values: values, Files: files}
 		for i, text := range lines {
 			at := fmt.Sprintf("%s:%d", file, s.number+i+1)
-			l, err := parse(at, replace.Replace(text))
+			l, err := parse(at, fill(text, values))
 			if err != nil {
 				t.Fatalf("%s: got %q, want %v", at, text, err)
 			}
@@ -128,19 +133,45 @@ func (s section) parse(t testing.TB, file string, files []txtar.File) (scripts [
 				one.Lines = append(one.Lines, l)
 			}
 		}
+		if len(one.Lines) == 0 {
+			t.Fatalf("%s: script %q: got no line, want one", file, one.Name)
+		}
 		scripts = append(scripts, one)
 	}
 
 	return scripts
 }
 
-// Combinations returns the combinations of values that lines with a matrix ask for, each value as NAME=VALUE.
-func Combinations(lines []string) [][]string {
-	combinations := [][]string{nil}
+// variable is $NAME or ${NAME}.
+var variable = regexp.MustCompile(`\$(\w+|\{\w+\})`)
+
+// fill replaces $NAME of values NAME=VALUE.
+func fill(text string, values []string) string {
+	if !strings.Contains(text, "$") {
+		return text
+	}
+
+	return variable.ReplaceAllStringFunc(text, func(name string) string {
+		for _, value := range values {
+			if n, v, _ := strings.Cut(value, "="); n == strings.Trim(name, "${}") {
+				return v
+			}
+		}
+
+		return name
+	})
+}
+
+// readMatrix returns the combinations of values that the matrix of a script has, each value as NAME=VALUE.
+func readMatrix(lines []string) (combinations [][]string, err error) {
+	combinations = [][]string{nil}
 	for _, line := range lines {
-		words := strings.Fields(line)
-		if len(words) < 3 || words[0] != "matrix" {
+		words, _, _ := split(line)
+		if len(words) == 0 || words[0] != "matrix" {
 			continue
+		}
+		if len(words) < 3 {
+			return nil, fmt.Errorf("%q, want a name and values", line)
 		}
 		var longer [][]string
 		for _, c := range combinations {
@@ -151,7 +182,7 @@ func Combinations(lines []string) [][]string {
 		combinations = longer
 	}
 
-	return combinations
+	return combinations, nil
 }
 
 // holds reports whether a condition NAME:VALUE or !NAME:VALUE holds, and whether the matrix has this name.
@@ -234,6 +265,7 @@ func Sequence(at string, words []string, nests ...string) (lines []Line) {
 }
 
 // Parts returns the lines before the first "== NAME", under "", and those after each; and the words after each name.
+// Parts of one name are one.
 func Parts(lines []Line) (parts map[string][]Line, words map[string][]string) {
 	parts, words = map[string][]Line{}, map[string][]string{}
 	part := ""
@@ -243,7 +275,7 @@ func Parts(lines []Line) (parts map[string][]Line, words map[string][]string) {
 			continue
 		}
 		part = l.Words[1]
-		parts[part] = parts[part][:0:0]
+		parts[part] = append(parts[part], []Line{}...) // also one without lines
 		words[part] = l.Words[2:]
 	}
 

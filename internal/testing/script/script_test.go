@@ -2,6 +2,7 @@ package script
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,24 +110,159 @@ func TestPlay(t *testing.T) {
 	t.Parallel()
 	p := diskNode(t)
 	p.Set("DIR", "/etc")
-	l, err := parse("here", "repeat 1 write ${DIR}/a $DIR ; is file /etc/a /etc ; write /b x\\n ; is file /b x\\n ; fails any no move /x /y")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Play([]Line{l})
+	p.Play([]Line{line(t, `repeat 1 write ${DIR}/a $DIR ; is file /etc/a /etc ; write /b x\n ; is file /b x\n ; `+
+		"fails any no move /x /y")})
 	if p.Err == nil {
 		t.Error("move of a file that is missing: got no error, want one")
 	}
-	for _, line := range []string{
-		"is file /etc/a x", "! is file /etc/a /etc", "has file /etc/a x", "matches file /etc/a ^x",
+}
+
+func line(t *testing.T, text string) Line {
+	t.Helper()
+	l, err := parse("here", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return l
+}
+
+// recorder is a test that notes why it fails.
+type recorder struct {
+	testing.TB
+	text string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) { r.text += fmt.Sprintf(format, args...) }
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	panic(r)
+}
+
+// failure returns why a test fails, or "".
+func failure(t *testing.T, do func(t testing.TB)) string {
+	t.Helper()
+	r := &recorder{TB: t}
+	func() {
+		defer func() {
+			if why := recover(); why != nil && why != any(r) {
+				panic(why)
+			}
+		}()
+		do(r)
+	}()
+
+	return r.text
+}
+
+// TestFailures plays lines that fail: a script never passes because of a mistake in it.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"is file /a x":             `here: is file /a x` + "\n" + `file: got "one", want is "x"`,
+		"! is file /a one":         `want ! is "one"`,
+		"has file /a one x":        `want has "x"`,
+		"! has file /a x one":      `want ! has "one"`,
+		"matches file /a ^x":       `want matches "^x"`,
+		"matches file /a (":        "want an expression",
+		"is file /a":               "want 1 and a text, such as ''",
+		"has file /a":              "want 1 and a text",
+		"is exists":                "got 1 arguments, want 2 at least",
+		"is other /a x":            "want one that this node has",
+		"is file /a/b ''":          `here: is file /a/b ''` + "\n" + `file: got "absent", want is ""`,
+		"write /a":                 "got 1 arguments, want 2 at least",
+		"apply p1 a=1":             "want one that this node has",
+		"other":                    "want one that this node has",
+		"move /x /y":               "want no error",
+		"! write /a one":           "got no error, want one",
+		"fails any '' write /a 1":  "got <nil>, want any",
+		"fails z '' move /x /y":    `want z and ""`,
+		"fails any ? move /x /y":   `want any and "?"`,
+		"! fails any '' write /a":  "got ! before fails",
+		"! set X a":                "got ! before set",
+		"repeat 0 write /a 1":      "want 1 at least",
+		"repeat 1 write /a 1 ; ;":  "want one, also before and after each ;",
+		"until !":                  "want `is`, `has` or `matches`",
+		"until file /a one":        "want `is`, `has` or `matches`",
+		"until ! has file /a x ne": `want ! has "ne"`,
+		"[root] is file /a one":    "want one of the matrix",
+		"later move /x /y":         "want no error",
+		"spoil /empty flip":        "has no bit to flip",
 	} {
-		l, err := parse("here", line)
-		if err != nil {
-			t.Fatal(err)
+		got := failure(t, func(r testing.TB) {
+			p := diskNode(t)
+			p.T = r
+			p.Wait = func(_ string, check func() string) { r.Errorf("%s", check()) }
+			p.Play([]Line{line(t, "write /a one"), line(t, "write /empty ''")})
+			if command, isLater := strings.CutPrefix(text, "later "); isLater { // while something else may fail
+				later := p.Later(strings.Fields(command))
+				p.mayFail = true
+				later()
+				return
+			}
+			p.Play([]Line{line(t, text)})
+		})
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got the failure %q, want %q", text, got, want)
 		}
-		p.Line = l
-		if why := p.look(l.Words[0], l.Words[1:]); why == "" {
-			t.Errorf("%s: got no difference, want one", line)
+	}
+}
+
+// TestNodes makes nodes with commands and facts that the language does not have.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"other": "of a node", "set": "of a node", "write": ""} {
+		got := failure(t, func(r testing.TB) {
+			New(r, Node{Commands: map[string]Command{name: func([]string) error { return nil }}})
+		})
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("command %s: got the failure %q, want %q", name, got, want)
+		}
+	}
+	got := failure(t, func(r testing.TB) { New(r, Node{Facts: map[string]Fact{"other": {}}}) })
+	if want := "none in the language"; !strings.Contains(got, want) {
+		t.Errorf("a fact: got the failure %q, want %q", got, want)
+	}
+}
+
+// TestArchives loads archives with mistakes.
+func TestArchives(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                               `script "x": got no line`,
+		"-- a --\nwrite /a 1\n-- b --\n": `script "b": got no line`,
+		"matrix X\nwrite /a 1\n":         "want a name and values",
+		"matrix X a\n[X:b] write /a 1":   "x.txtar:2: got the condition X:b, want a value of the matrix",
+		"[X:b] write /a 1":               "",
+		"-- f.txt --\n\n-- a --\n\nx 'y": `x.txtar:5: got "x 'y", want the end of a quoted word`,
+	} {
+		got := failure(t, func(r testing.TB) {
+			file := filepath.Join(t.TempDir(), "x.txtar")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			Load(r, file)
+		})
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%q: got the failure %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLines prints lines as they are written, after the matrix.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	text := "matrix A x y # values\nmatrix AB z\nwrite $A/$AB${A}b 'it''s $A' '' # why\n! is file '#' $OTHER"
+	scripts := section{"one $A", 7, text}.parse(t, "f", nil)
+	if len(scripts) != 2 || scripts[1].Name != "one y" || len(scripts[1].Lines) != 2 {
+		t.Fatalf("scripts: got %+v, want `one x` and `one y`, of two lines each", scripts)
+	}
+	for i, want := range []string{"f:10: write y/zyb 'it''s y' ''", "f:11: ! is file '#' $OTHER"} {
+		if got := scripts[1].Lines[i].String(); got != want {
+			t.Errorf("line %d: got %s, want %s", i, got, want)
 		}
 	}
 }
@@ -135,7 +271,7 @@ func TestRanges(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
 		"2 1..3": true, "2 ..3": true, "2 2..": true, "4 ..3": false, "1 2..": false, "3s 2s..1m": true, "3s ..1s": false,
-		"x 1..2": false, "2 x..3": false, "2 2": false,
+		"2 ..": false, "x 1..2": false, "2 x..3": false, "2 2": false,
 	} {
 		got, within, _ := strings.Cut(line, " ")
 		if is := isWithin(got, within); is != want {

@@ -1,5 +1,7 @@
 package script
 
+import "strings"
+
 // Word is a command or a fact of the language.
 type Word struct {
 	Noun string // script, disk, node, store, site, kubelet, systemd, cluster, clock
@@ -7,8 +9,22 @@ type Word struct {
 	Args string // as in a table
 	Does string
 
-	On      string // the node whose tests play the example: store, machine, run, disk, program, system
+	On      string // the node whose tests play the example, or disk
 	Example string // lines of a script
+}
+
+// least returns how many arguments there are at least: those in brackets may be left out.
+func (w Word) least() (n int) {
+	isOptional := false
+	for _, arg := range strings.Fields(w.Args) {
+		isOptional = isOptional || arg[0] == '['
+		if !isOptional && arg != "…" {
+			n++
+		}
+		isOptional = isOptional && !strings.HasSuffix(arg, "]")
+	}
+
+	return n
 }
 
 // Commands returns the commands of the language, in the order of its page.
@@ -24,11 +40,11 @@ func Commands() []Word {
 		{"script", "is", "FACT TEXT",
 			"the fact is the text, with \\n for a new line, or within a range such as 1..3 or ..5s", "store",
 			"write a text\nis file a text\n! is file a other"},
-		{"script", "has", "FACT TEXT…", "the fact contains the texts, wherever lines are broken", "store",
+		{"script", "has", "FACT TEXT…", "the fact contains the texts, or with ! none, wherever lines are broken", "store",
 			"write a 'some text'\nhas file a some text"},
 		{"script", "matches", "FACT EXPRESSION", "a regular expression matches the fact, or lines of it", "store",
 			"write a 'some text'\nmatches file a ^so.*t$"},
-		{"script", "until", "[!] FACT…", "waits until `is`, `has` or `matches` holds", "machine",
+		{"script", "until", "[!] LOOK", "waits until `is`, `has` or `matches` holds", "machine",
 			"boot one\nsystemd job stop\nuntil is kubelet inactive"},
 		{"script", "fails", "CODE TEXT COMMAND",
 			"the command fails with this code, `any` or a named error, and the text",
@@ -52,7 +68,7 @@ func Commands() []Word {
 			"writes a file, with \\n for a new line, and the folders above it", "disk",
 			"write /etc/a 1 0600\nis file /etc/a 1\nis mode /etc/a -rw-------"},
 		{"disk", "edit", "PATH OLD NEW",
-			"replaces each OLD, of which there must be one; an empty one is the end of the file",
+			"replaces each OLD, of which there is at least one; an empty one is the end of the file",
 			"disk", "write /etc/a 12\nedit /etc/a 2 3\nedit /etc/a '' 4\nis file /etc/a 134"},
 		{"disk", "copy", "FROM TO", "copies a file or a folder, with its owners and modes", "disk",
 			"write /etc/a 1\ncopy /etc/a /etc/b\nis file /etc/b 1"},
@@ -117,14 +133,14 @@ func Commands() []Word {
 		{"store", "lock", "HOW",
 			"takes the lock of the state folder, or gives it: `take`, `give`; `older`, `older-ends`: prelet 0.1.0",
 			"store", "open\nlock give\nopen other\nfails locked '' lock take"},
-		{"store", "apply", "ID TARGET…",
+		{"store", "apply", "ID [TARGET…]",
 			"commits and publishes a plan; `+good`: and judges it; a target is `[OPTION:]PATH[=CONTENT]`", "store",
 			"apply p1 a=1 0600:b=x*3 dir:d +good\nis file b xxx\nis mode b -rw-------\nis last-good 1"},
-		{"store", "stage", "ID TARGET…", "makes a plan ready", "store", "stage p1 a=1\nis file a absent"},
+		{"store", "stage", "ID [TARGET…]", "makes a plan ready", "store", "stage p1 a=1\nis file a absent"},
 		{"store", "commit", "", "commits the plan that is ready", "store", "stage p1 a=1\ncommit\nis gen 1"},
 		{"store", "publish", "", "publishes the generation that was committed", "store",
 			"stage p1 a=1\ncommit\npublish\nis file a 1"},
-		{"store", "compare", "ID TARGET…", "compares a plan with the disk", "store",
+		{"store", "compare", "ID [TARGET…]", "compares a plan with the disk", "store",
 			"write a 1\ncompare p1 a=2\nis entry a update\nis changes changed"},
 		{"store", "judge", "N VERDICT [TEXT]", "a generation is `good`, `unhealthy` or `retired`", "store",
 			"apply p1 a=1\njudge 1 good\nis last-good 1"},
@@ -150,7 +166,7 @@ func Commands() []Word {
 func Facts() []Word {
 	return []Word{
 		{"disk", "file", "PATH", "its text, or absent", "disk", "write /etc/a 1\nis file /etc/a 1"},
-		{"disk", "mode", "PATH", "its mode as ls shows it, or absent", "disk",
+		{"disk", "mode", "PATH", "its mode, such as -rw-r--r--, drwx------ or Lrwxrwxrwx, or absent", "disk",
 			"write /etc/a 1 0600\nis mode /etc/a -rw-------"},
 		{"disk", "owner", "PATH", "UID:GID, or absent", "disk", "write /etc/a 1\nis owner /etc/a 0:0"},
 		{"disk", "exists", "PATH", "yes or no, also for a link", "disk", "write /etc/a 1\nis exists /etc/a yes"},

@@ -117,6 +117,11 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	sc := &scene{snapshots: map[string]snapshot{}}
 	sc.use(newBox(t))
+	t.Cleanup(func() {
+		sc.close()
+		sc.s = sc.other
+		sc.close()
+	})
 	disk := script.Disk{T: t, Path: sc.disk}
 	sc.Player = script.New(t, script.Node{
 		Commands: sc.commands(disk.Commands()),
@@ -149,6 +154,9 @@ func (sc *scene) use(b *box) {
 
 // replace returns a word with the values of the node, and a letter with *N at its end N times.
 func (sc *scene) replace(word string) string {
+	if !strings.ContainsAny(word, "$*") {
+		return word
+	}
 	values := strings.NewReplacer("$PID", strconv.Itoa(os.Getpid()), "$GEN", strconv.Itoa(sc.gen), "$ROOT", sc.root)
 	word = values.Replace(word)
 	many := manyTimes.FindStringSubmatch(word)
@@ -178,13 +186,14 @@ func (sc *scene) holds(condition string) (bool, error) {
 
 // isError reports whether an error is of this package, an errno or a code.
 func isError(err error, code string) bool {
-	known := map[string]error{
+	named := map[string]error{
 		"nothing": ErrNothing, "changed": ErrChanged, "superseded": ErrSuperseded, "no-generation": ErrNoGeneration,
-		"newer": ErrNewer, "deadline": context.DeadlineExceeded, "ENOENT": unix.ENOENT, "ENOSPC": unix.ENOSPC,
-		"EBUSY": unix.EBUSY, "EROFS": unix.EROFS, "EFBIG": unix.EFBIG,
+		"newer": ErrNewer, "deadline": context.DeadlineExceeded,
 	}[code]
+	var errno unix.Errno
 
-	return known != nil && errors.Is(err, known) || string(fault.CodeOf(err)) == code
+	return named != nil && errors.Is(err, named) || string(fault.CodeOf(err)) == code ||
+		errors.As(err, &errno) && unix.ErrnoName(errno) == code
 }
 
 func (sc *scene) number(text string) int {
@@ -439,24 +448,22 @@ func (sc *scene) same(a []string) error {
 	if !isKnown {
 		sc.t.Fatalf("%s: got no snapshot of this name, want one", sc.Line)
 	}
-	now := sc.look()
+	now, was := sc.look(), maps.Clone(then.tree)
 	switch a[0] {
-	case "inodes":
-		return compare(now, then.tree)
 	case "tree":
-		return compare(nodes(now), nodes(then.tree))
+		return compare(nodes(now), nodes(was))
 	case "file":
-		return compare(now[sc.at(a[2])], then.tree[sc.at(a[2])])
+		return compare(now[sc.at(a[2])], was[sc.at(a[2])])
 	case "files":
-		return compare(filesOf(nodes(now)), filesOf(nodes(then.tree)))
+		isOther := func(_ string, n inode) bool { return !n.mode.IsRegular() }
+		maps.DeleteFunc(now, isOther)
+		maps.DeleteFunc(was, isOther)
+		return compare(nodes(now), nodes(was))
 	case "remaining":
-		var changed []error
-		for path, n := range now {
-			if n.mode.IsRegular() && !strings.Contains(path, "/.prelet-") {
-				changed = append(changed, compare(n, then.tree[path]))
-			}
-		}
-		return errors.Join(changed...)
+		maps.DeleteFunc(now, func(path string, n inode) bool {
+			return !n.mode.IsRegular() || strings.Contains(path, "/.prelet-")
+		})
+		maps.DeleteFunc(was, func(path string, _ inode) bool { _, isLeft := now[path]; return !isLeft })
 	case "journal":
 		j, err := sc.store().Journal()
 		sc.Must(err)
@@ -465,16 +472,8 @@ func (sc *scene) same(a []string) error {
 		}
 		return nil
 	}
-	sc.t.Fatalf("%s: got %q, want what can be compared", sc.Line, a[0])
 
-	return nil
-}
-
-// filesOf returns the files of a tree.
-func filesOf(tree map[string]node) map[string]node {
-	maps.DeleteFunc(tree, func(_ string, n node) bool { return !n.mode.IsRegular() })
-
-	return tree
+	return compare(now, was)
 }
 
 // limit umask MODE, size BYTES (of a file), setid no, space none, or space PART [always]: no write to a path with this
@@ -521,14 +520,7 @@ func (sc *scene) spoilings(a []string) map[string]func() error {
 		"garbage": func() error { return write([]byte("{")) },
 		"folder":  func() error { return errors.Join(os.RemoveAll(path), os.MkdirAll(path+"/more", 0o700)) },
 		"large":   func() error { return os.Truncate(path, MaxContent+1) },
-		"newer": func() error { // of a later version
-			sc.close()
-			if a[0] == "state/"+heldName {
-				return write(encode(&held{Version: formatVersion + 1}))
-			}
-			sc.asNewer(strings.TrimPrefix(a[0], "state/"))
-			return nil
-		},
+		"newer":   func() error { sc.close(); sc.asNewer(strings.TrimPrefix(a[0], "state/")); return nil },
 		"rot": func() error { // CONTENT: a byte of this content of a generation is another one
 			pack, err := sc.store().pack(sc.number(filepath.Base(path)))
 			sc.Must(err)
@@ -568,23 +560,18 @@ func (sc *scene) soon() context.Context {
 
 // open, open read-only, open none; open other: another process; open swap: that one goes on.
 func (sc *scene) openStore(a []string) (err error) {
-	how := strings.Join(a, "")
-	if how == "none" || how == "read-only" {
-		sc.close()
-	}
-	switch how {
+	switch strings.Join(a, "") {
 	case "":
 		sc.s, err = Open(sc.t.Context(), sc.o)
 	case "read-only":
+		sc.close()
 		sc.s, err = OpenReadOnly(sc.o)
 	case "other":
-		var s *Store
-		if s, err = Open(sc.soon(), sc.o); err == nil {
-			sc.other = s
-			sc.t.Cleanup(func() { s.Close() })
-		}
+		sc.other, err = Open(sc.soon(), sc.o)
 	case "swap":
 		sc.s, sc.other = sc.other, sc.s
+	case "none":
+		sc.close()
 	}
 
 	return err
@@ -651,15 +638,15 @@ func (sc *scene) rollback(a []string) (err error) {
 			without = append(without, sc.at(path))
 		}
 	}
-	from, to, isHeld := a[0], sc.number(a[1]), slices.Contains(a, "+hold")
-	if from == "current" {
-		from = strconv.Itoa(sc.current().Gen)
+	from, to, isHeld := sc.current().Gen, sc.number(a[1]), slices.Contains(a, "+hold")
+	if a[0] != "current" {
+		from = sc.number(a[0])
 	}
 	if slices.Contains(a, "+judge") {
-		sc.gen, err = sc.store().RollbackToJudge(sc.number(from), to, a[2], isHeld, nil, without...)
-		return err
+		sc.gen, err = sc.store().RollbackToJudge(from, to, a[2], isHeld, nil, without...)
+	} else {
+		sc.gen, err = sc.store().Rollback(from, to, a[2], isHeld, nil)
 	}
-	sc.gen, err = sc.store().Rollback(sc.number(from), to, a[2], isHeld, nil)
 
 	return err
 }
@@ -701,84 +688,113 @@ func (sc *scene) do(a []string) (err error) {
 	return err
 }
 
-// facts are those of a store, in the order of the language's page.
+// facts are those of a store.
 func (sc *scene) facts() map[string]script.Fact {
-	text := func(get func() string) script.Fact {
-		return script.Fact{Get: func([]string) (string, error) { return cmp.Or(get(), "none"), nil }}
-	}
-	yes := func(is func() bool) script.Fact {
-		return text(func() string { return map[bool]string{true: "yes", false: "no"}[is()] })
-	}
-	number := func(n *int) script.Fact { return text(func() string { return strconv.Itoa(*n) }) }
-	list := func(get func() ([]string, error)) script.Fact {
-		return script.Fact{Get: func([]string) (string, error) {
-			all, err := get()
-			return cmp.Or(strings.Join(all, " "), "none"), err
+	get := func(args int, look func(a []string) (any, error)) script.Fact {
+		return script.Fact{Args: args, Get: func(a []string) (string, error) {
+			got, err := look(a)
+			return show(got), err
 		}}
+	}
+	is := func(look func() any) script.Fact {
+		return get(0, func([]string) (any, error) { return look(), nil })
 	}
 
 	return map[string]script.Fact{
-		"gen":         number(&sc.gen),
-		"tries":       number(&sc.tries),
-		"operations":  number(&sc.operations),
-		"last-good":   text(sc.lastGood),
-		"journal":     {Get: sc.journal},
-		"generations": list(sc.generations),
-		"in-place":    text(sc.inPlace),
-		"why":         text(func() string { return sc.current().Why }),
-		"pinned":      text(sc.pinned),
-		"pinned-why":  text(sc.pinnedWhy),
-		"held":        {Args: 1, Get: sc.held},
-		"held-plans": list(func() ([]string, error) {
+		"gen":         is(func() any { return sc.gen }),
+		"tries":       is(func() any { return sc.tries }),
+		"operations":  is(func() any { return sc.operations }),
+		"journal":     get(0, sc.journal),
+		"generations": get(0, sc.generations),
+		"last-good":   is(func() any { return known(sc.store().LastGood()) }),
+		"why":         is(func() any { return sc.current().Why }),
+		"in-place": is(func() any {
+			i := sc.current()
+			if i == nil {
+				return nil
+			}
+			return fmt.Sprint(i.Gen, len(i.Entries), i.Newer)
+		}),
+
+		"held":       get(1, func(a []string) (any, error) { return known(sc.store().Held(a[0])), nil }),
+		"pinned":     is(func() any { gen, _, ok := sc.store().Pinned(); return known(gen, ok) }),
+		"pinned-why": is(func() any { _, why, ok := sc.store().Pinned(); return known(why, ok) }),
+		"held-plans": get(0, func([]string) (any, error) {
 			plans, err := sc.store().HeldAll()
 			return sortedKeys(plans), err
 		}),
-		"aside": text(func() string {
-			aside := sc.store().FindAside()
-			if aside == nil {
-				return ""
-			}
-			return aside.String()
+
+		"aside":     is(func() any { aside := sc.store().FindAside(); return known(aside, aside != nil) }),
+		"mixed":     is(func() any { over := sc.store().StartsOver(); return over != nil && over.IsMixed }),
+		"read-only": is(func() any { return sc.store().ReadOnly() != nil }),
+		"lock": is(func() any {
+			s, err := OpenReadOnly(sc.o)
+			sc.Must(err)
+			defer s.Close()
+			pid, ok := s.LockHolder()
+			return known(map[bool]string{true: "this", false: "another"}[pid == os.Getpid()], ok)
 		}),
-		"mixed": yes(func() bool {
-			over := sc.store().StartsOver()
-			return over != nil && over.IsMixed
-		}),
-		"read-only": yes(func() bool { return sc.store().ReadOnly() != nil }),
-		"lock":      text(sc.lockHolder),
-		"ballast": yes(func() bool { // space is reserved for a rollback
+		"ballast": is(func() any { // space is reserved for a rollback
 			i, err := os.Stat(sc.disk("state/" + lockName))
 			sc.Must(err)
 			return i.Size() >= ballastMin
 		}),
-		"limit": {Args: 1, Get: func([]string) (string, error) {
-			return map[bool]string{true: "none", false: "set"}[sc.stop == nil], nil
-		}},
-		"litter":    list(func() ([]string, error) { return sc.litter(), nil }),
-		"differing": list(func() ([]string, error) { return sc.store().Differing() }),
-		"warnings":  list(func() ([]string, error) { return sc.warnings, nil }),
-		"changes":   text(sc.changes),
-		"entries":   text(func() string { return strconv.Itoa(len(sc.c.Entries)) }),
-		"entry":     {Args: 1, Get: sc.entry},
-		"recorded":  {Args: 1, Get: sc.recorded},
-		"drift":     {Args: 1, Get: sc.drift},
-		"blob":      {Args: 2, Get: sc.blob},
-		"content":   {Args: 1, Get: sc.content},
-		"original":  {Args: 1, Get: sc.original},
+		"limit":  get(1, func([]string) (any, error) { return known("set", sc.stop != nil), nil }),
+		"litter": is(func() any { return sc.litter() }),
+
+		"differing": get(0, func([]string) (any, error) { return sc.store().Differing() }),
+		"warnings":  is(func() any { return sc.warnings }),
+		"changes":   is(sc.changes),
+		"entries":   is(func() any { return len(sc.c.Entries) }),
+		"entry": get(1, func(a []string) (any, error) {
+			e, _ := Info{Entries: sc.c.Entries}.Entry(sc.at(a[0]))
+			return string(e.Action) + map[bool]string{true: ",drift"}[e.Drift], nil
+		}),
+		"recorded": get(1, func(a []string) (any, error) {
+			e, _ := sc.current().Entry(sc.at(a[0]))
+			return cmp.Or(string(e.Action), "no entry"), nil
+		}),
+		"drift": get(1, sc.drift),
+
+		"blob": get(2, func(a []string) (any, error) { return sc.store().Blob(sc.number(a[0]), a[1]) }),
+		"content": get(1, func(a []string) (any, error) {
+			got, err := sc.store().Content(Checksum([]byte(a[0])))
+			return known("kept", string(got) == a[0]), err
+		}),
+		"original": get(1, sc.original),
 	}
 }
 
-func (sc *scene) lastGood() string {
-	gen, ok := sc.store().LastGood()
+// show returns a fact as text: yes or no, a list, or none.
+func show(got any) string {
+	switch got := got.(type) {
+	case nil:
+		return "none"
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[got]
+	case []byte:
+		return string(got)
+	case []string:
+		return cmp.Or(strings.Join(got, " "), "none")
+	}
 
-	return map[bool]string{true: strconv.Itoa(gen)}[ok]
+	return fmt.Sprint(got)
+}
+
+// known returns what a store knows, or nil.
+func known[T any](got T, ok bool) any {
+	if !ok {
+		return nil
+	}
+
+	return got
 }
 
 // journal is PHASE gen=N [from=N to=N] [tries=N@BOOT] [mono]; mono: the clock of the commit is known.
-func (sc *scene) journal([]string) (string, error) {
+func (sc *scene) journal([]string) (any, error) {
 	j, err := sc.store().Journal()
 	if j == nil {
-		return "none", err
+		return nil, err
 	}
 	got := fmt.Sprintf("%s gen=%d", j.Phase, j.Gen)
 	if j.From != 0 {
@@ -787,15 +803,13 @@ func (sc *scene) journal([]string) (string, error) {
 	if j.Tries != 0 {
 		got += fmt.Sprintf(" tries=%d@%s", j.Tries, j.BootID)
 	}
-	if j.CommitMono != 0 {
-		got += " mono"
-	}
 
-	return got, err
+	return got + map[bool]string{true: " mono"}[j.CommitMono != 0], err
 }
 
 // generations are GEN=STATUS[,restores=GEN].
-func (sc *scene) generations() (all []string, err error) {
+func (sc *scene) generations([]string) (any, error) {
+	var all []string
 	infos, err := sc.store().List()
 	for _, i := range infos {
 		text := fmt.Sprintf("%d=%s", i.Gen, i.Status)
@@ -808,53 +822,8 @@ func (sc *scene) generations() (all []string, err error) {
 	return all, err
 }
 
-// inPlace is GEN ENTRIES NEWER.
-func (sc *scene) inPlace() string {
-	i := sc.current()
-	if i == nil {
-		return ""
-	}
-
-	return fmt.Sprint(i.Gen, len(i.Entries), i.Newer)
-}
-
-func (sc *scene) pinned() string {
-	gen, _, ok := sc.store().Pinned()
-
-	return map[bool]string{true: strconv.Itoa(gen)}[ok]
-}
-
-func (sc *scene) pinnedWhy() string {
-	_, why, _ := sc.store().Pinned()
-
-	return why
-}
-
-// held PLAN is the reason.
-func (sc *scene) held(a []string) (string, error) {
-	why, ok := sc.store().Held(a[0])
-
-	return map[bool]string{true: why, false: "none"}[ok], nil
-}
-
-// lockHolder is this or another process.
-func (sc *scene) lockHolder() string {
-	s, err := OpenReadOnly(sc.o)
-	sc.Must(err)
-	defer s.Close()
-	pid, ok := s.LockHolder()
-	switch {
-	case !ok:
-		return ""
-	case pid == os.Getpid():
-		return "this"
-	}
-
-	return "another"
-}
-
 // changes are those of the last comparison.
-func (sc *scene) changes() string {
+func (sc *scene) changes() any {
 	var all []string
 	if sc.c.Changed {
 		all = append(all, "changed")
@@ -863,59 +832,26 @@ func (sc *scene) changes() string {
 		all = append(all, "unrecorded")
 	}
 
-	return strings.Join(all, " ")
-}
-
-// entry PATH is the action of the last comparison, with ",drift".
-func (sc *scene) entry(a []string) (string, error) {
-	e, _ := Info{Entries: sc.c.Entries}.Entry(sc.at(a[0]))
-
-	return string(e.Action) + map[bool]string{true: ",drift"}[e.Drift], nil
-}
-
-// recorded PATH is the action of the generation in place.
-func (sc *scene) recorded(a []string) (string, error) {
-	e, _ := sc.current().Entry(sc.at(a[0]))
-
-	return string(e.Action), nil
+	return all
 }
 
 // drift PATH is how the path differs from the generation in place, which has it.
-func (sc *scene) drift(a []string) (string, error) {
+func (sc *scene) drift(a []string) (any, error) {
 	e, ok := sc.current().Entry(sc.at(a[0]))
-	now, _, err := sc.store().Observe(sc.at(a[0]))
 	if !ok {
-		return "no entry", err
+		return "no entry", nil
 	}
+	now, _, err := sc.store().Observe(sc.at(a[0]))
 
 	return cmp.Or(e.DescribeDrift(now), "none"), err
 }
 
-func (sc *scene) blob(a []string) (string, error) {
-	got, err := sc.store().Blob(sc.number(a[0]), a[1])
-
-	return string(got), err
-}
-
-// content TEXT is kept, or another text.
-func (sc *scene) content(a []string) (string, error) {
-	got, err := sc.store().Content(Checksum([]byte(a[0])))
-	if string(got) == a[0] {
-		return "kept", err
-	}
-
-	return string(got), err
-}
-
 // original PATH is the content before prelet, or absent.
-func (sc *scene) original(a []string) (string, error) {
+func (sc *scene) original(a []string) (any, error) {
 	st, content, ok, err := sc.store().Original(sc.at(a[0]))
-	switch {
-	case !ok:
-		return "unknown", err
-	case st.Kind == Absent:
+	if ok && st.Kind == Absent {
 		return "absent", err
 	}
 
-	return string(content), err
+	return known(content, ok), err
 }

@@ -179,9 +179,11 @@ func (n *node) cmdEnter(a []string) error {
 		e.On = OnResume
 	case "examine":
 		return n.examine()
-	default:
+	case "settled", "pending", "returning":
 		n.Words(strings.Fields(states[a[0]]))
-		return unlessKnown("way to enter", a[0], states[a[0]] != "")
+		return nil
+	default:
+		return unknown("way to enter", a[0])
 	}
 
 	return n.enter(e)
@@ -234,7 +236,7 @@ func (n *node) cmdRollback(a []string) (err error) {
 	return err
 }
 
-// on MOMENT COMMAND: at each commit, start of the kubelet or opening of the gate in this boot.
+// on MOMENT COMMAND: at each commit or opening of the gate, or at each start of the kubelet in this boot.
 func (n *node) cmdOn(a []string) error {
 	do := n.Later(a[1:])
 	switch a[0] {
@@ -245,7 +247,7 @@ func (n *node) cmdOn(a []string) error {
 	case "start":
 		n.systemd.onStart = func() { n.checkWhole(); do() }
 	default:
-		return unlessKnown("moment", a[0], false)
+		return unknown("moment", a[0])
 	}
 
 	return nil
@@ -271,7 +273,11 @@ func (n *node) cmdDie(a []string) error {
 		return fmt.Errorf("got %q as the first event, want %s", at, a[0])
 	}
 
-	return unlessKnown("step", name, !isStep || slices.Contains(stepNames, name))
+	if isStep && !slices.Contains(stepNames, name) {
+		return unknown("step", name)
+	}
+
+	return nil
 }
 
 // refused TEXT COMMAND: it fails before the commit, and nothing has changed.
@@ -296,13 +302,7 @@ func (n *node) cmdSame(a []string) error {
 	return nil
 }
 
-func unlessKnown(what, name string, isKnown bool) error {
-	if isKnown {
-		return nil
-	}
-
-	return fmt.Errorf("got an unknown %s, %s, want one that this node has", what, name)
-}
+func unknown(what, name string) error { return fmt.Errorf("got the %s %q, want one that this node has", what, name) }
 
 func (n *node) cmdSite(a []string) error {
 	switch a[0] {
@@ -319,7 +319,7 @@ func (n *node) cmdSite(a []string) error {
 	case "other-file": // CONTENT ACTION: it has a file that another unit reads
 		n.ntp, n.ntpAction = a[1], a[2]
 	default:
-		return unlessKnown("verb", a[0], false)
+		return unknown("verb", a[0])
 	}
 
 	return nil
@@ -361,7 +361,7 @@ func (n *node) cmdKubelet(a []string) error {
 			n.serving = unknownError{errors.New(a[2])}
 		}
 	default:
-		return unlessKnown("verb", a[0], false)
+		return unknown("verb", a[0])
 	}
 
 	return nil
@@ -417,7 +417,7 @@ func (n *node) cmdSystemd(a []string) error {
 	case "other-ends": // healthy, whatever its file says
 		s.otherEnds = func() string { return "" }
 	default:
-		return unlessKnown("verb", a[0], false)
+		return unknown("verb", a[0])
 	}
 
 	return nil
@@ -451,7 +451,7 @@ func (n *node) cmdCluster(a []string) error {
 			return strings.TrimPrefix(ids[int((n.clk.now-began)/updateEvery)%len(ids)], "-")
 		}
 	default:
-		return unlessKnown("verb", a[0], false)
+		return unknown("verb", a[0])
 	}
 
 	return nil
@@ -474,7 +474,7 @@ func (n *node) cmdClock(a []string) error {
 	case "set": // +DURATION or -DURATION
 		n.clk.set += n.Duration(a[1])
 	default:
-		return unlessKnown("verb", a[0], false)
+		return unknown("verb", a[0])
 	}
 
 	return nil

@@ -1,7 +1,8 @@
 // Package testing is the wing of tests' shared code; no program that ships imports it.
 //
-// Package demo is an API server on loopback, also for `make demo`; scripttest runs scripts; sample chooses some of very
-// many cases, by a seed that it prints; canary has the secrets for which tests search every output.
+// Package demo is an API server on loopback, also for `make demo`; script is the language of the tests that follow a
+// node; sample chooses some of very many cases, by a seed that it prints; canary has the secrets for which tests search
+// every output.
 //
 // The wing may import everything, and nothing but tests, the demo and the benchmarks imports it.
 //

@@ -31,6 +31,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/testing/demo"
 	"github.com/prelet/prelet/internal/testing/demo/nodestatus"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
 // testMachine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real
@@ -88,7 +89,7 @@ type units struct {
 	onStart func()
 	reloads int
 	restart bool     // the job of prelet.service is a restart
-	wanted  []string // units whose start was requested
+	acts    []string // what was requested for other units
 	apply   func()   // prelet-apply.service's body
 	job     string   // how its start ends; empty: done
 	applyIs string   // its ActiveState
@@ -147,7 +148,7 @@ func (u *units) Version(context.Context) string { return u.version }
 func (u *units) IsRestarting(context.Context, string) (bool, error) { return u.restart, nil }
 
 func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
-	u.wanted = append(u.wanted, name)
+	u.acts = append(u.acts, "start "+name)
 	if name == machine.VerifyUnit && u.noVerify {
 		return "", errors.New("Unit prelet-verify.service not found.")
 	}
@@ -732,15 +733,8 @@ func (m *testMachine) entries(text string) (out []map[string]string) {
 
 func (m *testMachine) want(what string, got, want ended) {
 	m.t.Helper()
-	if got.exit != want.exit || !mentions(got.out, want.out) || !mentions(got.errors, want.errors) {
+	if got.exit != want.exit || !script.Mentions(got.out, want.out) || !script.Mentions(got.errors, want.errors) {
 		m.t.Errorf("%s: exit %d, want %d with %q and %q\nstdout: %s\nstderr: %s",
 			what, got.exit, want.exit, want.out, want.errors, got.out, got.errors)
 	}
-}
-
-// mentions reports whether printed holds text, wherever lines were broken: that depends on the length of the folders' names,
-// which differs between two runs.
-func mentions(printed, text string) bool {
-	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	return strings.Contains(printed, text) || strings.Contains(oneLine(printed), oneLine(text))
 }

@@ -78,15 +78,6 @@ func (m *testMachine) node() string {
 	return "n2"
 }
 
-// copied makes another machine of the disk, which gets another host name.
-func (m *testMachine) copied(path, text string) {
-	m.t.Helper()
-	m.put(path, text)
-	m.put("/etc/hostname", "n2\n")
-	m.onStart = m.joinAs("n2")
-	m.reboot()
-}
-
 func (m *testMachine) blob(gen int, name string) string {
 	m.t.Helper()
 	store, err := generation.OpenReadOnly(generation.StoreConfig{Root: m.root, Dir: m.root + "/var/lib/prelet"})
@@ -344,7 +335,7 @@ func targetsOf(m *testMachine, cur *generation.Info, store *generation.Store) (o
 }
 
 // answered puts a binary there and what it would say, as it is kept, for below another root it is not run.
-func (m *testMachine) answered(version string) (kept string) {
+func (m *testMachine) answered(version string) {
 	m.t.Helper()
 	m.put("/usr/bin/kubelet", "no program")
 	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
@@ -356,11 +347,6 @@ func (m *testMachine) answered(version string) (kept string) {
 		m.t.Fatal("what the kubelet says is not kept: ", err)
 	}
 	m.put("/var/lib/prelet/kubelet.json", string(b))
-	return string(b)
-}
-
-func (m *testMachine) putKubeletConfig(text string) {
-	m.server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
 }
 
 type refusal struct{}

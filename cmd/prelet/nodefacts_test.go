@@ -18,49 +18,53 @@ import (
 
 // facts are what scripts see of the node.
 func (n *scriptNode) facts(disk script.Disk) map[string]script.Fact {
-	text := func(get func() string) script.Fact {
-		return script.Fact{Get: func([]string) (string, error) { return get(), nil }}
+	facts := script.All(disk.Facts(), map[string]script.Fact{
+		"file":    {Args: 1, Get: n.readFile(disk.Facts()["file"].Get)},
+		"json":    {Args: 2, Get: n.json},
+		"times":   {Args: 2, Get: n.times},
+		"blob":    {Args: 2, Get: func(a []string) (string, error) { return n.blob(n.Number(a[0], 10), a[1]), nil }},
+		"kept":    {Args: 2, Get: n.kept},
+		"litter":  {Get: n.litter},
+		"logged":  {Get: n.logged},
+		"unit":    {Args: 2, Get: n.property},
+		"object":  {Args: 1, Get: n.nodeObject},
+		"patched": {Args: 1, Get: n.patched},
+	})
+	for name := range n.state() {
+		facts[name] = script.Fact{Get: func([]string) (string, error) { return fmt.Sprint(n.state()[name]), nil }}
 	}
-	number := func(get func() int) script.Fact { return text(func() string { return fmt.Sprint(get()) }) }
 
-	return map[string]script.Fact{
-		// Of the last command, and of prelet-verify.service of the last boot.
-		"out":        text(func() string { return n.last.out }),
-		"err":        text(func() string { return n.last.errors }),
-		"took":       text(func() string { return (n.now - n.began).String() }),
-		"verified":   text(func() string { return strings.Replace(fmt.Sprint(n.verify.exit), "-1", "none", 1) }),
-		"verify-out": text(func() string { return n.verify.out }),
-		"verify-err": text(func() string { return n.verify.errors }),
+	return facts
+}
 
-		"file":  {Args: 1, Get: n.readFile(disk.Facts()["file"].Get)},
-		"json":  {Args: 2, Get: n.json},
-		"times": {Args: 2, Get: n.times},
-		"blob":  {Args: 2, Get: func(a []string) (string, error) { return n.blob(n.Number(a[0], 10), a[1]), nil }},
-		"kept":  {Args: 2, Get: n.kept},
-
-		"litter":   {Get: n.litter},
-		"identity": text(func() string { return cmp.Or(n.node(), "none") }),
-
-		"gate":       text(func() string { return cmp.Or(strings.TrimPrefix(n.gateSays(), gateKey), "shut") }),
-		"started-on": text(n.startedOn),
-		"starts":     number(func() int { return len(n.starts) - n.before.starts }),
-		"flags":      text(func() string { return strings.Join(n.args, " ") }),
-		"unit":       {Args: 2, Get: n.property},
-		"acts":       text(n.requested),
-		"asked":      number(func() int { return n.asked }),
-		"notified":   text(func() string { return n.status.String() }),
-		"extended":   text(n.isExtended),
-		"console":    text(func() string { return lines(n.console) }),
-		"logged":     {Get: n.logged},
-
-		"requests":   number(func() int { return len(n.server.Requests()) - n.before.requests }),
-		"authorized": number(n.server.Authorizations),
-		"object":     {Args: 1, Get: n.nodeObject},
-		"patched":    {Args: 1, Get: n.patched},
+// state is the facts that are there without a search.
+func (n *scriptNode) state() map[string]any {
+	return map[string]any{
+		"out":        n.last.out,
+		"err":        n.last.errors,
+		"took":       n.now - n.began,
+		"verified":   strings.Replace(fmt.Sprint(n.verify.exit), "-1", "none", 1),
+		"verify-out": n.verify.out,
+		"verify-err": n.verify.errors,
+		"identity":   cmp.Or(n.node(), "none"),
+		"gate":       cmp.Or(generations(n.gateSays()), "shut"),
+		"started-on": cmp.Or(generations(n.starts...), "none"),
+		"starts":     len(n.starts) - n.before.starts,
+		"flags":      strings.Join(n.args, " "),
+		"acts":       cmp.Or(strings.Join(n.acts, ", "), "none"),
+		"asked":      n.asked,
+		"notified":   n.status,
+		"extended":   len(n.extend) > 0 && slices.Max(n.extend) >= n.now-n.began,
+		"console":    lines(n.console),
+		"requests":   len(n.server.Requests()) - n.before.requests,
+		"authorized": n.server.Authorizations(),
 	}
 }
 
-const gateKey = "PRELET_GENERATION="
+// generations returns those that the gate was open on.
+func generations(gates ...string) string {
+	return strings.ReplaceAll(strings.Join(gates, " "), "PRELET_GENERATION=", "")
+}
 
 // lines returns texts with a new line after each.
 func lines(texts []string) (all string) {
@@ -69,14 +73,6 @@ func lines(texts []string) (all string) {
 	}
 
 	return all
-}
-
-func yesOrNo(is bool) string {
-	if is {
-		return "yes"
-	}
-
-	return "no"
 }
 
 // readFile refuses that a script finds a text missing from a file that is absent.
@@ -144,7 +140,7 @@ func (n *scriptNode) kept(a []string) (string, error) {
 
 	found, err := isKept(n.path(a[0]), text)
 
-	return yesOrNo(found), err
+	return fmt.Sprint(found), err
 }
 
 // litter is the files that a publication has left, or none.
@@ -160,16 +156,6 @@ func (n *scriptNode) litter([]string) (string, error) {
 	return cmp.Or(strings.Join(names, " "), "none"), err
 }
 
-// startedOn is the generations on which the kubelet has started since the reboot, or none.
-func (n *scriptNode) startedOn() string {
-	var gens []string
-	for _, start := range n.starts {
-		gens = append(gens, strings.TrimPrefix(start, gateKey))
-	}
-
-	return cmp.Or(strings.Join(gens, " "), "none")
-}
-
 // unit NAME FIELD: a field of activation.Unit. unit NAME runs: whether it is active, or a job starts it.
 func (n *scriptNode) property(a []string) (string, error) {
 	unit := n.unit(a[0])
@@ -177,26 +163,7 @@ func (n *scriptNode) property(a []string) (string, error) {
 		return fmt.Sprint(reflect.ValueOf(unit).Elem().FieldByName(a[1]).Interface()), nil
 	}
 
-	return yesOrNo(unit.Active == "active" || unit.Job != 0), nil
-}
-
-// requested is the starts that were requested of systemd, or none.
-func (n *scriptNode) requested() string {
-	var acts []string
-	for _, unit := range n.wanted {
-		acts = append(acts, "start "+unit)
-	}
-
-	return cmp.Or(strings.Join(acts, " "), "none")
-}
-
-// isExtended reports whether systemd was asked for the time that the last command took, before it took it.
-func (n *scriptNode) isExtended() string {
-	if len(n.extend) > 0 && slices.Max(n.extend) >= n.now-n.began {
-		return "yes"
-	}
-
-	return fmt.Sprintf("asked for %s, took %s", n.extend, n.now-n.began)
+	return fmt.Sprint(unit.Active == "active" || unit.Job != 0), nil
 }
 
 // logged is the journal of systemd: a line for each entry, with its message and its fields as KEY=VALUE.

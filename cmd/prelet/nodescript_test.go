@@ -112,7 +112,7 @@ func newScriptNode(t *testing.T, s script.Script) *scriptNode {
 	disk := script.Disk{T: t, Path: n.path}
 	n.Player = script.New(t, script.Node{
 		Commands: script.All(disk.Commands(), n.commands(disk)),
-		Facts:    script.All(disk.Facts(), n.facts(disk)),
+		Facts:    n.facts(disk),
 		Holds:    isHere,
 		Replace:  strings.NewReplacer("$ROOT", n.root, "$WORK", n.dir).Replace,
 	})
@@ -135,7 +135,7 @@ func isHere(condition string) (bool, error) {
 	return false, errors.New("got another one than root, namespace, and those of the matrix")
 }
 
-// path returns the file with a name: /FILE is one of the node, state/FILE one of its state folder, others are beside
+// path returns the file with a name: /FILE is one of the node, state/FILE one of its state folder, others are next to
 // its root.
 func (n *scriptNode) path(name string) string {
 	first, rest, _ := strings.Cut(name, "/")
@@ -154,7 +154,7 @@ func (n *scriptNode) commands(disk script.Disk) map[string]script.Command {
 	do := func(do func(a []string)) script.Command { return func(a []string) error { do(a); return nil } }
 
 	return map[string]script.Command{
-		"boot":     n.cmdBoot,
+		"boot":     n.bootNode,
 		"reboot":   do(func([]string) { n.reboot(); n.before.starts = 0 }),
 		"good":     n.good,
 		"clone":    do(n.clone),
@@ -230,7 +230,7 @@ func (n *scriptNode) carryOut(want string, command func() ended) error {
 }
 
 // boot N: prelet.service, which ends with N, the kubelet, and prelet-verify.service if its conditions hold.
-func (n *scriptNode) cmdBoot(a []string) error {
+func (n *scriptNode) bootNode(a []string) error {
 	return n.carryOut(a[0], func() (run ended) {
 		run, n.verify = n.boot()
 		return run
@@ -261,7 +261,7 @@ func (n *scriptNode) good(a []string) error {
 		n.put("/etc/hostname", a[1]+"\n")
 		n.onStart = n.joinAs(a[1])
 	}
-	if err := n.cmdBoot([]string{"0"}); err != nil {
+	if err := n.bootNode([]string{"0"}); err != nil {
 		return err
 	}
 	if n.verify.exit != 0 {
@@ -288,7 +288,7 @@ func (n *scriptNode) clone(a []string) {
 	n.reboot()
 }
 
-// command WORDS...: a command of this machine, beside the node's root.
+// command WORDS...: a command of this machine, in the folder with the root.
 func (n *scriptNode) command(a []string) error {
 	var out, errors bytes.Buffer
 	c := exec.Command(a[0], a[1:]...)
@@ -665,10 +665,13 @@ func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
 	}
 
 	return map[string]func(a []string){
-		"gone":       func([]string) { n.server.Close() },
-		"answers":    n.answers,
-		"csr":        n.listRequests,
-		"config-map": func(a []string) { n.putKubeletConfig(string(must(os.ReadFile(n.path(a[0]))))) },
+		"gone":    func([]string) { n.server.Close() },
+		"answers": n.answers,
+		"csr":     n.listRequests,
+		"config-map": func(a []string) {
+			text := string(must(os.ReadFile(n.path(a[0]))))
+			n.server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
+		},
 		// The Node n1 is that of the machine with this id, with this status of the condition Ready.
 		"node": func(a []string) {
 			n.server.SetNode("n1", fmt.Appendf(nil, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":`+
@@ -733,13 +736,18 @@ func (n *scriptNode) snapshot([]string) {
 }
 
 // same disk [EXCEPT...]: nothing was written since the snapshot, but to these files. same files: no managed file was.
-// same kubelet: it was neither stopped nor started. same file A B, same json A B PATH: two files are alike, or a place
-// of them is.
+// same kubelet: it was neither stopped nor started. same file A B: two files are alike.
 func (n *scriptNode) same(a []string) error {
 	var got, want any
 	switch rest := a[1:]; a[0] {
 	case "disk":
-		got, want = without(n.disk(), n.names(rest)), without(n.before.disk, n.names(rest))
+		now, before := n.disk(), maps.Clone(n.before.disk)
+		for _, file := range rest {
+			name := strings.TrimPrefix(n.path(file), n.root)
+			delete(now, name)
+			delete(before, name)
+		}
+		got, want = now, before
 	case "files":
 		got, want = withoutOwn(n.disk()), n.before.files
 	case "kubelet":
@@ -747,31 +755,10 @@ func (n *scriptNode) same(a []string) error {
 		want = fmt.Sprint(n.before.pid, n.before.starts, "active")
 	case "file":
 		got, want = string(must(os.ReadFile(n.path(rest[0])))), string(must(os.ReadFile(n.path(rest[1]))))
-	case "json":
-		got, want = must(n.json([]string{rest[0], rest[2]})), must(n.json([]string{rest[1], rest[2]}))
 	}
 	if d := gocmp.Diff(want, got); d != "" {
 		return fmt.Errorf("%s (-want +got):\n%s", a, d)
 	}
 
 	return nil
-}
-
-// without returns a disk without some of its files.
-func without(disk map[string]string, files []string) map[string]string {
-	disk = maps.Clone(disk)
-	for _, file := range files {
-		delete(disk, file)
-	}
-
-	return disk
-}
-
-// names returns the names of files on the node's disk, as testMachine.disk has them.
-func (n *scriptNode) names(files []string) (names []string) {
-	for _, file := range files {
-		names = append(names, strings.TrimPrefix(n.path(file), n.root))
-	}
-
-	return names
 }

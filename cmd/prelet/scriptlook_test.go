@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe/hardware"
 	"github.com/prelet/prelet/internal/testing/canary"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
 // targets are the files below the root that are not prelet's own.
@@ -58,7 +59,7 @@ func cmdOut(ts *testscript.TestScript, neg bool, args []string) { wantText(ts, n
 func cmdErr(ts *testscript.TestScript, neg bool, args []string) { wantText(ts, neg, "stderr", args[0]) }
 
 func wantText(ts *testscript.TestScript, neg bool, stream, text string) {
-	if mentions(ts.ReadFile(stream), text) == neg {
+	if script.Mentions(ts.ReadFile(stream), text) == neg {
 		ts.Fatalf("%s contains %q: got %t, want %t", stream, text, neg, !neg)
 	}
 }
@@ -149,7 +150,7 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	case len(args) == 3 && args[1] == "->":
 		ts.Setenv(args[2], got)
 	case len(args) == 3 && args[1] == "contains":
-		if !mentions(got, args[2]) {
+		if !script.Mentions(got, args[2]) {
 			ts.Fatalf("%s is %s, want it to contain %q", args[0], got, args[2])
 		}
 	case !isEqual:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
 	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/script"
 )
 
 // apiserver FAULT [NAME]: starts a server; $SERVER (and $NAME) is its URL. The site is written again. `apiserver stop`
@@ -148,12 +149,9 @@ func cmdPut(ts *testscript.TestScript, _ bool, args []string) {
 		mode, err = strconv.ParseUint(args[2], 8, 32)
 		ts.Check(err)
 	}
-	ts.Check(os.WriteFile(p, []byte(unescape(args[1])), 0o600))
+	ts.Check(os.WriteFile(p, []byte(script.Unescape(args[1])), 0o600))
 	ts.Check(os.Chmod(p, fs.FileMode(mode)))
 }
-
-// unescape makes new lines of \n.
-func unescape(text string) string { return strings.ReplaceAll(text, `\n`, "\n") }
 
 // fill FILE TEXT N [BEFORE [AFTER]]: writes a text N times.
 func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
@@ -167,7 +165,7 @@ func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
 		text += args[4]
 	}
 	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[0])), 0o755))
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(unescape(text)), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(script.Unescape(text)), 0o644))
 }
 
 // mount tmpfs DIR OPTIONS, mount readonly DIR, mount bind PATH: root's faults of a disk.

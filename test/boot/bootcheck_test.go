@@ -73,15 +73,15 @@ func (m *machine) imageCheck() string {
 	if slices.Contains([]string{"", "offline", "initializing", "starting"}, state) {
 		return "the machine is " + state
 	}
-	greenboot, blessed := m.property(scriptsUnit, "ActiveState"), m.property("bless.service", "ActiveState")
+	scripts, blessed := m.property(scriptsUnit, "ActiveState"), m.property("bless.service", "ActiveState")
 	switch {
-	case greenboot == "active" && blessed == "active":
+	case scripts == "active" && blessed == "active":
 		return "works"
-	case greenboot != "active" && blessed != "active":
+	case scripts != "active" && blessed != "active":
 		return "fails"
 	}
 
-	return fmt.Sprintf("%s is %s, bless.service is %s", scriptsUnit, greenboot, blessed)
+	return fmt.Sprintf("%s is %s, bless.service is %s", scriptsUnit, scripts, blessed)
 }
 
 // TestCheckGone removes prelet from a machine that checks its image, in each way in which it can go, and boots that

@@ -121,13 +121,13 @@ func (f *failedEnds) end(t *scriptT) {
 // scriptNode is the machine of a script.
 type scriptNode struct {
 	*machine
-	player *script.Player
-	log    *strings.Builder
-	dir    string     // of the script's own files
-	image  *machine   // whose disk `clone` copies
-	atHold *hold      // of `pause`
-	later  <-chan ran // the command of `enter` or `pause`
-	last   ran        // the command that has ended last
+	player  *script.Player
+	log     *strings.Builder
+	dir     string     // of the script's own files
+	image   *machine   // whose disk `clone` copies
+	atHold  *hold      // of `pause`
+	entered <-chan ran // the command of `enter` or `pause`
+	last    ran        // the command that has ended last
 
 	before struct {
 		disk           map[string]string
@@ -239,7 +239,7 @@ func (n *scriptNode) commands(disk script.Disk) map[string]script.Command {
 		"prelet":   n.prelet,
 		"command":  n.command,
 		"enter":    n.enter,
-		"finish":   func(args []string) error { return n.end(args[0], <-n.later) },
+		"finish":   func(args []string) error { return n.end(args[0], <-n.entered) },
 		"pause":    n.pause,
 		"snapshot": do(n.snapshot),
 		"same":     n.same,
@@ -468,7 +468,7 @@ func (n *scriptNode) enter(args []string) error {
 	if args[0] != "later" {
 		return fmt.Errorf("got enter %s, want later", args[0])
 	}
-	n.later = n.machine.later(args[1:]...)
+	n.entered = n.later(args[1:]...)
 
 	return nil
 }
@@ -483,7 +483,7 @@ func (n *scriptNode) pause(args []string) error {
 		return nil
 	case "gate":
 		n.atHold = n.hold(atTheGate, func() bool { return n.journalNow().Phase == "verify" && !n.open() })
-		n.later = n.machine.later("prelet", "run")
+		n.entered = n.later("prelet", "run")
 		n.atHold.reached()
 		return nil
 	}
@@ -495,7 +495,7 @@ func (n *scriptNode) pause(args []string) error {
 	if len(command) == 0 {
 		command = []string{"prelet", "run"}
 	}
-	n.atHold, n.later = n.caught(middles()[at], n.player.Number(args[1], 10), args[2], command...)
+	n.atHold, n.entered = n.caught(middles()[at], n.player.Number(args[1], 10), args[2], command...)
 
 	return nil
 }

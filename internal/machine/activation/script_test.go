@@ -302,7 +302,9 @@ func (n *node) cmdSame(a []string) error {
 	return nil
 }
 
-func unknown(what, name string) error { return fmt.Errorf("got the %s %q, want one that this node has", what, name) }
+func unknown(what, name string) error {
+	return fmt.Errorf("got the %s %q, want one that this node has", what, name)
+}
 
 func (n *node) cmdSite(a []string) error {
 	switch a[0] {

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var update = flag.Bool("update", false, "write the page again")
 
-// TestPage compares the tables of README.md with the words, of which each has an example or a reason to have none.
+// TestPage compares the tables of README.md with the words.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	const begin = "<!-- words -->\n"
@@ -46,6 +48,30 @@ func TestFewCommands(t *testing.T) {
 				t.Errorf("%s: got it twice or without a text, want it once, with one", w.Name)
 			}
 			seen[w.Name] = true
+		}
+	}
+}
+
+// TestWords: each command has an example with it, which a node of the page plays. So has each fact that has one.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []string{"disk"}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\w+) \| \[`).FindAllStringSubmatch(string(text), -1) {
+		nodes = append(nodes, row[1])
+	}
+	hasNone := func(w Word) bool { return w.Example == "" && w.On == "" }
+	words := slices.Concat(Commands(), slices.DeleteFunc(Facts(), hasNone))
+	for _, w := range words {
+		if w.Name == "skip" { // which would skip its example
+			continue
+		}
+		if !slices.Contains(nodes, w.On) || !slices.Contains(strings.Fields(w.Example), w.Name) {
+			t.Errorf("%s: got the example %q of the node %q, want one with the word, of one of %v",
+				w.Name, w.Example, w.On, nodes)
 		}
 	}
 }

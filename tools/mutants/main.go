@@ -4,10 +4,10 @@
 //	mutants [-n 300] [-seed N] [-o FILE] [-than FILE] PACKAGES...
 //
 // A mutant is one changed operator, condition, number, or a statement that is left out. It is laid over its file for
-// one run of `go test`, so nothing is written into the repository. -n mutants are chosen by the seed. One that does
-// not compile is none, and another one takes its place. The result of each, `killed` or `survived`, is a line of FILE.
-// -than reads the lines of an earlier run with the same seed and code: it ends with 1 if a mutant survives that was
-// killed then.
+// one run of `go test`, so nothing is written into the repository. -n mutants are chosen by the seed. What does not
+// compile does not count, and another mutant takes its place. The result of each, `killed` or `survived`, is a line of
+// FILE. -than reads the lines of an earlier run with the same seed and code: it ends with 1 if a mutant survives that
+// was killed then.
 package main
 
 import (
@@ -184,7 +184,9 @@ func mutantsOf(file string, text []byte) (found []mutant, err error) {
 			File: file, Begin: at.Offset, End: set.Position(end).Offset, Line: at.Line, Text: with, What: what,
 		})
 	}
-	source := func(n ast.Node) string { return string(text[set.Position(n.Pos()).Offset:set.Position(n.End()).Offset]) }
+	source := func(n ast.Node) string {
+		return string(text[set.Position(n.Pos()).Offset:set.Position(n.End()).Offset])
+	}
 	ast.Inspect(tree, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:

@@ -593,8 +593,8 @@ func (sc *scene) lock(a []string) (err error) {
 	return sc.older.Close()
 }
 
-// apply ID TARGET… [+good] [+unchanged [+or-nothing]]: +good judges it, +unchanged is of a proposal that must change
-// no target, and +or-nothing of one that may be recorded already.
+// apply ID TARGET… [+good] [+unchanged [+or-nothing]]: +good judges it; with +unchanged the proposal must change
+// no target, and with +or-nothing it may be recorded already.
 func (sc *scene) applyPlan(a []string) error {
 	p := sc.proposal(a)
 	if slices.Contains(a, "+unchanged") {

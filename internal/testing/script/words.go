@@ -224,7 +224,7 @@ func Facts() []Word {
 			"apply p1 a=1\nopen none\nspoil state/generations/1 garbage\nrecover\nhas aside prelet/generations/1"},
 		{"store", "mixed", "", "whether the files may be of two generations", "store", "apply p1 a=1\nis mixed no"},
 		{"store", "read-only", "", "whether the store cannot be written", "store", "open\nis read-only no"},
-		{"store", "lock", "", "who has the lock: this, another or none", "store", "open\nis lock this"},
+		{"store", "lock", "", "the process that has the lock: this, another or none", "store", "open\nis lock this"},
 		{"store", "ballast", "", "whether space is reserved for a rollback", "store", "apply p1 a=1\nis ballast yes"},
 		{"store", "litter", "", "what a process left that died", "store",
 			"write .prelet-1-0.tmp x\n! is litter none"},

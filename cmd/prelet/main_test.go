@@ -4,12 +4,16 @@ import (
 	"flag"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/prelet/prelet/internal/testing/sample"
 )
 
 // TestMain lets scenarios start the program as a process of its own: the test binary under other names.
@@ -60,6 +64,18 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// chosenScripts returns the scripts in a folder that are run: all of them, or a quarter in a quick run.
+func chosenScripts(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("scripts in %s: got %d, %v; want some", folder, len(files), err)
+	}
+	chosen := sample.New(t)
+
+	return slices.DeleteFunc(files, func(file string) bool { return !chosen.Has(sample.Quarter(1), file) })
+}
+
 // TestScenarios runs the program as people do: see testdata/scenarios/README.md for what the scripts can say.
 func TestScenarios(t *testing.T) {
 	if testing.Short() {
@@ -67,7 +83,7 @@ func TestScenarios(t *testing.T) {
 	}
 	shared := &machines{dir: t.TempDir(), built: map[string]func() (string, error){}}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/scenarios",
+		Files:               chosenScripts(t, "testdata/scenarios"),
 		Setup:               func(e *testscript.Env) error { return setUp(e, shared) },
 		Cmds:                scriptCommands(),
 		Condition:           isRunAs,

@@ -32,17 +32,13 @@ import (
 )
 
 // TestNodes plays the scripts of testdata/nodes, each on a node of its own, with a systemd and a clock that the script
-// controls: internal/testing/script/README.md has their words. Of a matrix, a sample of the combinations is played, at
-// least one; PRELET_SWEEP=full takes all. A failed test has the values in its name, which repeats it:
+// controls: internal/testing/script/README.md has their words. A quick run takes a quarter of them. Of a matrix, a sample
+// of the combinations is played, at least one; PRELET_SWEEP=full takes all. A failed test has the values in its name, which repeats it:
 // `PRELET_SWEEP=full go test ./cmd/prelet -run TestNodes/SCRIPT/VALUES`.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	chosen := sample.New(t)
-	files, err := filepath.Glob("testdata/nodes/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("scripts in testdata/nodes: got %d, %v; want some", len(files), err)
-	}
-	for _, file := range files {
+	for _, file := range chosenScripts(t, "testdata/nodes") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			scripts := script.Load(t, file)

@@ -258,7 +258,7 @@ race: ## run the tests of what starts goroutines with the race detector (C compi
 		with_go=$$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... | \
 			xargs grep -lE '^\s+go |\.Go\(' | xargs -n 1 dirname | sort -u || true); \
 		CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 20m $$with_go $$([ $$m != . ] || echo ./internal/machine/probe/...)); done
-	CGO_ENABLED=1 $(GO) test -race -vet=off -run 'TestScenarios/(net|detect|wait|fleet|test)' ./cmd/prelet
+	PRELET_SWEEP= CGO_ENABLED=1 $(GO) test -race -vet=off -run 'TestScenarios/(net|detect|wait|fleet|test)' ./cmd/prelet
 
 # TestBombs measures memory, of which the detector takes several times as much.
 .PHONY: race-all

@@ -10,9 +10,7 @@ import (
 // below the other, unless @@ is between them.
 func TestExamplesOfContributing(t *testing.T) {
 	page, err := os.ReadFile("../../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	isExample, checked := false, 0
 	var name, text, hunk string
@@ -25,9 +23,7 @@ func TestExamplesOfContributing(t *testing.T) {
 		case isFile:
 			name = strings.TrimSpace(path)
 			b, err := os.ReadFile("../../" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			text, hunk = string(b), ""
 		case line == "@@\n":
 			hunk = ""

@@ -34,9 +34,7 @@ func root(t *testing.T) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
@@ -46,9 +44,7 @@ func loadModule(t *testing.T, dir string) Graph {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	g, err := Load(ctx, dir, "./...")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range g.Own() {
 		if p.Error != nil {
 			t.Errorf("list %s: got error %s, want none: its rules cannot be checked", p.ImportPath, p.Error.Err)
@@ -69,7 +65,7 @@ func TestModule(t *testing.T) {
 		}
 	})
 	t.Run("reach", func(t *testing.T) {
-		for _, r := range rules() {
+		for _, r := range readRules(t, "testdata/rules.txt") {
 			report(t, r.Check(g))
 		}
 	})
@@ -78,7 +74,7 @@ func TestModule(t *testing.T) {
 }
 
 // TestOneFileReadsSites checks that internal/plan/lang/os.go alone reads files in a package that otherwise gets an fs.FS:
-// rules names packages.
+// the rules name packages.
 func TestOneFileReadsSites(t *testing.T) {
 	folder := filepath.Join(root(t), "internal/plan/lang")
 	files, err := filepath.Glob(folder + "/*.go")
@@ -92,9 +88,7 @@ func TestOneFileReadsSites(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, i := range file.Imports {
 			if i.Path.Value == `"os"` {
 				t.Errorf("%s imports os, want only os.go to read files: the rest of the package gets an fs.FS", name)
@@ -110,7 +104,7 @@ func TestPlugins(t *testing.T) {
 		return
 	}
 	g := loadModule(t, dir)
-	for _, r := range pluginRules() {
+	for _, r := range readRules(t, "testdata/plugin-rules.txt") {
 		report(t, r.Check(g))
 	}
 }
@@ -118,23 +112,15 @@ func TestPlugins(t *testing.T) {
 // TestLibraries checks that the libraries that the pure packages use import neither net nor os/exec, also through other
 // packages. If an upgrade of a library changes that, it names the library.
 func TestLibraries(t *testing.T) {
-	libraries := []string{
-		"github.com/hashicorp/hcl/v2/hclsyntax",
-		"github.com/hashicorp/hcl/v2/hclwrite",
-		"github.com/hashicorp/hcl/v2/ext/typeexpr",
-		"github.com/zclconf/go-cty/cty/function/stdlib",
-		"github.com/zclconf/go-cty/cty/json",
-		"github.com/zclconf/go-cty-yaml",
-		"sigs.k8s.io/yaml",
-		"k8s.io/apimachinery/pkg/api/validate/content",
-		"k8s.io/apimachinery/pkg/api/resource",
-		"github.com/hashicorp/go-version",
-		"github.com/agext/levenshtein",
-	}
+	libraries := strings.Fields(`
+		github.com/hashicorp/hcl/v2/hclsyntax github.com/hashicorp/hcl/v2/hclwrite
+		github.com/hashicorp/hcl/v2/ext/typeexpr github.com/zclconf/go-cty/cty/function/stdlib
+		github.com/zclconf/go-cty/cty/json github.com/zclconf/go-cty-yaml sigs.k8s.io/yaml
+		k8s.io/apimachinery/pkg/api/validate/content k8s.io/apimachinery/pkg/api/resource
+		github.com/hashicorp/go-version github.com/agext/levenshtein
+	`)
 	g, err := Load(t.Context(), root(t), libraries...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, library := range libraries {
 		if g[library] == nil {
 			t.Errorf("%s: got no such package, want one", library)

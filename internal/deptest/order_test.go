@@ -17,9 +17,7 @@ var groupRow = regexp.MustCompile("(?m)^\\| (?:`([a-z/]+)` )?\\| (`[^|]+`) \\| "
 func readGroups(t *testing.T, dir string) [][]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(dir, "docs/develop/architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## The packages\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 
@@ -48,15 +46,10 @@ func readGroups(t *testing.T, dir string) [][]string {
 
 // apart lists packages outside of the table: they may import anything, and no package of the table imports them.
 func apart() []string {
-	return []string{
-		"internal/testing/...",
-		"internal/machine/detector/hostile/...",
-		"internal/deptest/...",
-		"examples/...",
-		"bench/...",
-		"tools/...",
-		"test/...",
-	}
+	return strings.Fields(`
+		internal/testing/... internal/machine/detector/hostile/... internal/deptest/... examples/... bench/...
+		tools/... test/...
+	`)
 }
 
 // isIn reports whether one of these patterns, relative to the module, matches a package.

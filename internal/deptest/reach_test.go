@@ -17,9 +17,7 @@ const reachFile = "testdata/boot.txt"
 // the commit that lets them grow changes a line of it. Tokens are without comments, in thousands, rounded up.
 func TestReachOfBoot(t *testing.T) {
 	g, err := Load(t.Context(), root(t), "./internal/machine/run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	packages, tokens := 0, 0
 	for path, p := range g {
@@ -29,9 +27,7 @@ func TestReachOfBoot(t *testing.T) {
 		packages++
 		for _, name := range p.GoFiles {
 			text, err := os.ReadFile(filepath.Join(p.Dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			tokens += countTokens(name, text)
 		}
 	}
@@ -39,9 +35,7 @@ func TestReachOfBoot(t *testing.T) {
 	const unit = 1000
 	got := fmt.Sprintf("packages %d\nthousand tokens %d\n", packages, (tokens+unit-1)/unit)
 	want, err := os.ReadFile(reachFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("a boot imports:\n%swant, as in internal/deptest/%s:\n%s"+
 			"If it has to grow, change that file, and say in the commit what the growth is for.", got, reachFile, want)

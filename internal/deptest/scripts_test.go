@@ -14,16 +14,12 @@ import (
 // failure, here for lack of a network.
 func TestModulesScript(t *testing.T) {
 	script, err := os.ReadFile("../../test/kube/modules.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	dir := t.TempDir()
 	before := map[string]string{"modules.sh": string(script), "go.mod": "module example.com/kube\n", "go.sum": "a sum\n"}
 	for name, text := range before {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(dir, "modules.sh"), "new")
 	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "GOMODCACHE="+t.TempDir(), "TMPDIR="+t.TempDir())
@@ -41,9 +37,7 @@ func TestModulesScript(t *testing.T) {
 // TestGoldenImageChecksFirst holds that the script that builds an image names all missing packages before it begins.
 func TestGoldenImageChecksFirst(t *testing.T) {
 	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	dir := t.TempDir()
 	script := "../../packaging/image/mmdebstrap/build.sh"
@@ -73,23 +67,17 @@ func TestFolderWithSpaces(t *testing.T) {
 		"[ \"$*\" != 'env GOVERSION' ] || echo go9.9.9\n"
 	modules := []string{"tools/kubetables", "tools/peers/nfd", "plugins", "examples/detector-template", "editors/prelet-ls"}
 	for _, dir := range append(modules, "test/boot", "test/detectors", "test/faults", "tmp", "bin") {
-		if err := os.MkdirAll(filepath.Join(folder, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(folder, dir), 0o755))
 	}
 	files := map[string]string{"bin/go": stub, "test/boot/image.sh": "#!/bin/sh\n", "tools/detectors.sh": "#!/bin/sh\n"}
 	for _, name := range strings.Fields("Makefile go.mod tools/fast.sh tools/fuzz.sh tools/version.sh tools/package.sh " +
 		"tools/size.sh") {
 		text, err := os.ReadFile("../../" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files[name] = string(text)
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755))
 	}
 
 	targets := strings.Fields("build language-server test test-kubetables test-root lint generate fuzz-seeds vulnerabilities " +
@@ -104,9 +92,7 @@ func TestFolderWithSpaces(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(noted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, word := range strings.Split(string(text), "\n") {
 		if strings.HasSuffix(word, filepath.Join(outer, "a")) {
 			t.Errorf("argument or variable of go: got %q, want the path in one piece", word)
@@ -122,9 +108,7 @@ func TestFolderWithSpaces(t *testing.T) {
 func TestPackageVersion(t *testing.T) {
 	packaged := func(version string) string {
 		out, err := exec.CommandContext(t.Context(), "sh", "../../tools/version.sh", "package", version).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 
 		return strings.TrimSpace(string(out))
 	}
@@ -154,9 +138,7 @@ func TestPackageVersion(t *testing.T) {
 // TestReleaseNames holds that the files which systemd-sysupdate sorts by their names have the version of packages.
 func TestReleaseNames(t *testing.T) {
 	script, err := os.ReadFile("../../tools/release.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := regexp.MustCompile(`\$dist/prelet-\$(\w+)-\$\{systemd_arch`).FindAllStringSubmatch(string(script), -1)
 	if len(names) == 0 {
 		t.Error("tools/release.sh: got no system extension, want one")
@@ -171,9 +153,7 @@ func TestReleaseNames(t *testing.T) {
 // TestMaintainer holds that the address of the maintainers is in one place, and can be one of a person.
 func TestMaintainer(t *testing.T) {
 	text, err := os.ReadFile("../../packaging/maintainer")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address, err := mail.ParseAddress(strings.TrimSpace(string(text)))
 	if err != nil || address.Name == "" {
 		t.Fatalf("packaging/maintainer: got %q, %v; want NAME <ADDRESS>", text, err)
@@ -185,15 +165,11 @@ func TestMaintainer(t *testing.T) {
 	}
 
 	files, err := filepath.Glob("../../packaging/*/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	packages := 0
 	for _, file := range append(files, "../../tools/package.sh", "../../tools/packages.sh") {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.Contains(string(text), "\nmaintainer:") {
 			packages++
 			if !strings.Contains(string(text), "\nmaintainer: ${MAINTAINER}\n") {
@@ -210,3 +186,11 @@ func TestMaintainer(t *testing.T) {
 }
 
 var mailAddress = regexp.MustCompile(`<[^<>@\s]+@[^<>@\s]+>`)
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
+}

@@ -22,9 +22,7 @@ type wing struct {
 func readWings(t *testing.T, dir string) []wing {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(dir, "docs/develop/architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## The wings\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 

@@ -39,9 +39,7 @@ func TestWorkflows(t *testing.T) {
 	}
 	for _, file := range append(slices.Concat(files, copied), root+"/action.yml") {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(text)) {
 			_, action, isUse := strings.Cut(strings.TrimSpace(line), "uses: ")
 			if !isUse {

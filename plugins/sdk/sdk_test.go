@@ -545,22 +545,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestStandsAlone checks that the packages for vendors import neither prelet's internals, nor HCL, nor Kubernetes, nor
-// the dependencies of the shipped detectors.
-func TestStandsAlone(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prelet/prelet/plugins/sdk/...", "github.com/prelet/prelet/plugins/conformance").
-		Output()
-	must(t, err)
-	for p := range strings.FieldsSeq(string(out)) {
-		for _, bad := range []string{"github.com/prelet/prelet/internal", "github.com/prelet/prelet/schema", "github.com/prelet/prelet/stages", "github.com/hashicorp/hcl", "github.com/zclconf",
-			"k8s.io/", "sigs.k8s.io/", "github.com/ovn-kubernetes", "github.com/NVIDIA", "github.com/prometheus"} {
-			if strings.HasPrefix(p, bad) {
-				t.Errorf("got the import %s, want none of %s", p, bad)
-			}
-		}
-	}
-}
-
 // TestRefusedTypes declares types whose JSON is not what a site would write: a number of nanoseconds, and nothing.
 func TestRefusedTypes(t *testing.T) {
 	type nested struct {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
 	"github.com/prelet/prelet/internal/model/tape"
@@ -158,19 +160,19 @@ func TestIdentityOfOthers(t *testing.T) {
 	s := demo.Start(demo.ServerConfig{})
 	defer s.Close()
 	cert, key := s.IssueNode("n1")
-	const pki, current, pem = "/var/lib/kubelet/pki", "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
-	for name, c := range map[string]struct {
-		path string
-		mode os.FileMode // 0: it is given to another user
-	}{
-		"as kubeadm leaves it":       {},
-		"kubelet.conf for everybody": {joined.Conf, 0o666},
-		"its folder of a user":       {"/etc/kubernetes", 0},
-		"the link of a user":         {current, 0},
-		"the certificate of a user":  {pem, 0},
-		"the folder for everybody":   {pki, 0o777},
-		"the folder above of a user": {"/var/lib/kubelet", 0},
-	} {
+	const current, pem = "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
+	for name, c := range table.Map[struct {
+		Path string
+		Mode os.FileMode // 0: it is given to another user
+	}](t, `
+		as kubeadm leaves it       |                                              |
+		kubelet.conf for everybody | /etc/kubernetes/kubelet.conf                 | 0o666
+		its folder of a user       | /etc/kubernetes                              | 0
+		the link of a user         | /var/lib/kubelet/pki/kubelet-client-current.pem | 0
+		the certificate of a user  | /var/lib/kubelet/pki/kubelet-client-2026.pem | 0
+		the folder for everybody   | /var/lib/kubelet/pki                         | 0o777
+		the folder above of a user | /var/lib/kubelet                             | 0
+	`) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			place(t, root, joined.Conf, bootstrap(s, "", "client-certificate: "+current+", client-key: "+current))
@@ -178,10 +180,10 @@ func TestIdentityOfOthers(t *testing.T) {
 			err := os.Symlink(pem, root+current)
 			fix := ""
 			switch {
-			case c.mode != 0:
-				err, fix = errors.Join(err, os.Chmod(root+c.path, c.mode)), "chmod o-w "+root+c.path
-			case c.path != "":
-				err, fix = errors.Join(err, os.Lchown(root+c.path, 1000, 0)), "chown root: "+root+c.path
+			case c.Mode != 0:
+				err, fix = errors.Join(err, os.Chmod(root+c.Path, c.Mode)), "chmod o-w "+root+c.Path
+			case c.Path != "":
+				err, fix = errors.Join(err, os.Lchown(root+c.Path, 1000, 0)), "chown root: "+root+c.Path
 			}
 			must(t, err)
 			l := newLive(t, Sources{Root: root})

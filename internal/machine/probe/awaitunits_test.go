@@ -115,9 +115,7 @@ func TestUnitsInFacts(t *testing.T) {
 		f, _, err := tape.Hardware.Ask(t.Context(), tape.Adapters{tape.Hardware.Adapt(l.answerFacts)}, tape.HardwareReq{
 			WaitUnits: []string{"a.service", "b.service", "away.service"}, WaitMillis: 100,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out := ""
 		for _, name := range []string{"a.service", "b.service", "away.service"} {
 			state := "null"

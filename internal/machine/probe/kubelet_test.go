@@ -38,14 +38,10 @@ func TestAnswerDryRun(t *testing.T) {
 	state := filepath.Join(root, "var/lib/prelet")
 	kept, _ := kubeletbin.Find(root, "", nil).Keep(version, nil)
 	text, err := kept.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	placeMode(t, root, "/var/lib/prelet/kubelet.json", string(text), 0o600)
 	store, err := generation.OpenReadOnly(generation.StoreConfig{Root: root, Dir: state})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	for name, c := range map[string]struct {
 		request         tape.DryRunReq

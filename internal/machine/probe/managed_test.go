@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/model/tape"
 )
@@ -122,23 +124,23 @@ func TestGarbledState(t *testing.T) {
 	root := t.TempDir()
 	l := newLive(t, Sources{Root: root})
 
-	for _, c := range []struct {
-		name, path, text string
-		want             bool
-	}{
-		{"a state", "memory_manager_state", `{"policyName":"Static","machineState":{},"checksum":1}`, false},
-		{"an empty file", "memory_manager_state", "", true},
-		{"cut off", "cpu_manager_state", `{"policyName":"static","defaultCp`, true},
-		{"bytes", "cpu_manager_state", "\x00\xff", true},
-		{"not an object", "cpu_manager_state", "null", true},
-		{"another file", "device_state", "\x00\xff", false},
-	} {
-		path := "/var/lib/kubelet/" + c.path
-		placeMode(t, root, path, c.text, 0o600)
+	for _, c := range table.Rows[struct {
+		Name, Path, Text string
+		Want             bool
+	}](t, `
+		a state       | memory_manager_state | {"policyName":"Static","machineState":{},"checksum":1} | false
+		an empty file | memory_manager_state |                                   | true
+		cut off       | cpu_manager_state    | {"policyName":"static","defaultCp | true
+		bytes         | cpu_manager_state    | "\x00\xff"                        | true
+		not an object | cpu_manager_state    | null                              | true
+		another file  | device_state         | "\x00\xff"                        | false
+	`) {
+		path := "/var/lib/kubelet/" + c.Path
+		placeMode(t, root, path, c.Text, 0o600)
 
 		got, _, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: path})
-		if err != nil || got.Garbled != c.want || c.want && (got.Text != "" || got.SHA256 != "") {
-			t.Errorf("%s: got %+v, %v; want garbled %v, and no content of such a file", c.name, got, err, c.want)
+		if err != nil || got.Garbled != c.Want || c.Want && (got.Text != "" || got.SHA256 != "") {
+			t.Errorf("%s: got %+v, %v; want garbled %v, and no content of such a file", c.Name, got, err, c.Want)
 		}
 		must(t, os.Remove(filepath.Join(root, path)))
 	}

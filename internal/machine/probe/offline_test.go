@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
 	"github.com/prelet/prelet/internal/model/tape"
@@ -22,40 +24,42 @@ func TestOffline(t *testing.T) {
 	place(t, dir, "/kube-system/right.yaml",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: right, namespace: kube-system}\ndata: {kubelet: x}\n")
 
-	const malformed = "the bootstrap token is malformed"
-	for _, c := range []struct {
-		token, name string
-		trust, fail fault.Code // of the questions "trust" and "object"
-		why         string
-	}{
-		{"", "right", "", "", ""},
-		{"abcdef.0123456789abcdef", "right", "", "", ""},
-		{"abcdef.0123456789abcdef\n", "right", "", "", ""},
-		{"", "none", "", fault.Absent, "is missing"},
-		{"abcdef0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
-		{"ABCDEF.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
-		{"abcdef.0123456789abcdef\r\n", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: want six characters"},
-		{"\ufeffabcdef.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token"},
-		{"abcdef.0123456789abcdef ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token"},
-		{" ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
-	} {
+	for _, c := range table.Rows[struct {
+		Token, Name string
+		Trust, Fail fault.Code // of the questions "trust" and "object"
+		Why         string
+	}](t, `
+		""                              | right |            |            |
+		abcdef.0123456789abcdef         | right |            |            |
+		"abcdef.0123456789abcdef\n"     | right |            |            |
+		""                              | none  |            | absent     | is missing
+		abcdef0123456789abcdef          | right | credential | credential | the bootstrap token is malformed
+		ABCDEF.0123456789abcdef         | right | credential | credential | the bootstrap token is malformed
+		"abcdef.0123456789abcdef\r\n"   | right | credential | credential
+		  | the bootstrap token is malformed: not a bootstrap token: want six characters
+		"\ufeffabcdef.0123456789abcdef" | right | credential | credential
+		  | the bootstrap token is malformed: not a bootstrap token
+		"abcdef.0123456789abcdef "      | right | credential | credential
+		  | the bootstrap token is malformed: not a bootstrap token
+		" "                             | right | credential | credential | the bootstrap token is malformed
+	`) {
 		secrets := creds{}
-		if c.token != "" {
-			secrets["t"] = c.token
+		if c.Token != "" {
+			secrets["t"] = c.Token
 		}
 		l := New(Sources{Root: t.TempDir(), Objects: dir, Credentials: secrets})
 		access := tape.Access{Servers: []string{"192.0.2.1:6443"}, Token: "t"}
 
-		r := tape.ObjectReq{Access: access, Namespace: "kube-system", Name: c.name}
+		r := tape.ObjectReq{Access: access, Namespace: "kube-system", Name: c.Name}
 		_, a, _ := tape.Object.Ask(t.Context(), l, r)
-		if a.Code() != c.fail || !strings.Contains(a.Why(), c.why) {
-			t.Errorf("%q, %s: got %+v, want code %q: %s", c.token, c.name, a, c.fail, c.why)
+		if a.Code() != c.Fail || !strings.Contains(a.Why(), c.Why) {
+			t.Errorf("%q, %s: got %+v, want code %q: %s", c.Token, c.Name, a, c.Fail, c.Why)
 		}
-		if c.token != "" && strings.Contains(a.Why(), "0123456789") {
-			t.Errorf("%q, %s: got %q, want it without the token", c.token, c.name, a.Why())
+		if c.Token != "" && strings.Contains(a.Why(), "0123456789") {
+			t.Errorf("%q, %s: got %q, want it without the token", c.Token, c.Name, a.Why())
 		}
-		if _, a, _ := tape.Trust.Ask(t.Context(), l, tape.TrustReq{Access: access}); a.Code() != c.trust {
-			t.Errorf("%q: trust: got %+v, want code %q", c.token, a, c.trust)
+		if _, a, _ := tape.Trust.Ask(t.Context(), l, tape.TrustReq{Access: access}); a.Code() != c.Trust {
+			t.Errorf("%q: trust: got %+v, want code %q", c.Token, a, c.Trust)
 		}
 		l.Close()
 	}

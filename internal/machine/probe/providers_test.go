@@ -26,9 +26,7 @@ func TestCredentialProviders(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for name, content := range map[string]string{"a.yaml": text, "README": "x", "b.json.bak": "x"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 		}
 		for _, place := range []string{dir, filepath.Join(dir, "a.yaml")} {
 			got, err := checkExists(tape.ExistsReq{Path: place, Providers: true})

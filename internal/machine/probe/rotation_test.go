@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/cluster"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
@@ -28,52 +30,52 @@ func TestRotation(t *testing.T) {
 			base64.StdEncoding.EncodeToString([]byte(ca)) + "}}]\n"})
 	}
 
-	for name, c := range map[string]struct {
-		known, inCluster string
-		pins             []string
-		isDown           bool
+	for name, c := range table.Map[struct {
+		Known, InCluster string
+		Pins             []string
+		IsDown           bool
 
-		want      string // the CAs
-		requests  int
-		unmatched string
-		stale     bool
-		code      fault.Code
-	}{
-		"all known":                      {own, own + next, []string{s.CAHash()}, false, own, 0, "", false, ""},
-		"all known, in another order":    {next + own, own + next, []string{s.CAHash(), other.CAHash()}, false, next + own, 0, "", false, ""},
-		"a pin whose CA is not there":    {own, own, []string{s.CAHash(), other.CAHash()}, false, own, 2, other.CAHash(), false, ""},
-		"a pin whose CA is there":        {own, next + own, []string{s.CAHash(), other.CAHash()}, false, own + next, 2, "", false, ""},
-		"a pin, and the cluster is down": {own, own, []string{s.CAHash(), other.CAHash()}, true, own, 0, "", true, ""},
-		"a pin is gone":                  {own + next, own + next, []string{s.CAHash()}, false, own, 2, "", false, ""},
-		"the pin in use is gone":         {own + next, own + next, []string{other.CAHash()}, false, "", 1, "", false, fault.ClusterUntrusted},
-		"a pin is gone, and it is down":  {own + next, own, []string{s.CAHash()}, true, "", 0, "", false, fault.ClusterUnreachable},
-	} {
+		Want      string // the CAs
+		Requests  int
+		Unmatched string
+		Stale     bool
+		Code      fault.Code
+	}](t, `
+		all known                      | {own}       | {own}{next} | {pin}           | false | {own}       | 0 |            | false |
+		all known, in another order    | {next}{own} | {own}{next} | {pin} {new-pin} | false | {next}{own} | 0 |            | false |
+		a pin whose CA is not there    | {own}       | {own}       | {pin} {new-pin} | false | {own}       | 2 | {new-pin} | false |
+		a pin whose CA is there        | {own}       | {next}{own} | {pin} {new-pin} | false | {own}{next} | 2 |            | false |
+		a pin, and the cluster is down | {own}       | {own}       | {pin} {new-pin} | true  | {own}       | 0 |            | true  |
+		a pin is gone                  | {own}{next} | {own}{next} | {pin}           | false | {own}       | 2 |            | false |
+		the pin in use is gone         | {own}{next} | {own}{next} | {new-pin}       | false |             | 1 |            | false | cluster-untrusted
+		a pin is gone, and it is down  | {own}{next} | {own}       | {pin}           | true  |             | 0 |            | false | cluster-unreachable
+	`, "own", own, "next", next, "pin", s.CAHash(), "new-pin", other.CAHash()) {
 		t.Run(name, func(t *testing.T) {
-			announce(c.inCluster)
-			access := tape.Access{Servers: []string{s.URL}, CACertHashes: c.pins, RetryMillis: 300}
-			if c.isDown {
+			announce(c.InCluster)
+			access := tape.Access{Servers: []string{s.URL}, CACertHashes: c.Pins, RetryMillis: 300}
+			if c.IsDown {
 				access.Servers = []string{"https://127.0.0.1:1"}
 			}
 			root, store := newGeneration(t)
 			place(t, root, joined.Conf, string(conf))
 			l := newLive(t, Sources{Root: root, Store: store})
-			l.past = func() *tape.LastGood { return verified(access.Servers, c.known) }
+			l.past = func() *tape.LastGood { return verified(access.Servers, c.Known) }
 			before := len(s.Requests())
 
 			got, a, _ := tape.Trust.Ask(t.Context(), l, tape.TrustReq{Access: access})
 
-			if a.Code() != c.code {
-				t.Fatalf("got %+v, want code %q", a, c.code)
+			if a.Code() != c.Code {
+				t.Fatalf("got %+v, want code %q", a, c.Code)
 			}
-			if c.want != "" && !cluster.HaveSameCAs(got.PEM, c.want) ||
-				c.requests == 0 && got.PEM != c.want {
-				t.Errorf("got\n%swant\n%s", got.PEM, c.want)
+			if c.Want != "" && !cluster.HaveSameCAs(got.PEM, c.Want) ||
+				c.Requests == 0 && got.PEM != c.Want {
+				t.Errorf("got\n%swant\n%s", got.PEM, c.Want)
 			}
-			if n := len(s.Requests()) - before; n != c.requests {
-				t.Errorf("got %d requests, want %d", n, c.requests)
+			if n := len(s.Requests()) - before; n != c.Requests {
+				t.Errorf("got %d requests, want %d", n, c.Requests)
 			}
-			if strings.Join(got.Unmatched, " ") != c.unmatched || (a.Stale != 0) != c.stale {
-				t.Errorf("got unmatched %q, stale %d, want %q, %v", got.Unmatched, a.Stale, c.unmatched, c.stale)
+			if strings.Join(got.Unmatched, " ") != c.Unmatched || (a.Stale != 0) != c.Stale {
+				t.Errorf("got unmatched %q, stale %d, want %q, %v", got.Unmatched, a.Stale, c.Unmatched, c.Stale)
 			}
 		})
 	}

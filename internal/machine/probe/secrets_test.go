@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -161,11 +163,18 @@ func TestPrivateTargets(t *testing.T) {
 	for path, file := range files {
 		placeMode(t, root, path, file.text, file.mode)
 	}
-	for path, mode := range map[string]os.FileMode{
-		"":         0o700, // not a folder of the node
-		"/etc/own": 0o700, "/etc/group": 0o750, "/etc/all": 0o751, "/etc/below/0705": 0o705, "/etc/below/0711": 0o711,
-		"/var/lib/kubelet": 0o750, "/var/lib/kubelet/b": 0o750, "/srv/var/lib/kubelet": 0o750,
-	} {
+	for path, mode := range table.Map[os.FileMode](t, `
+		# not a folder of the node
+		""                   | 0o700
+		/etc/own             | 0o700
+		/etc/group           | 0o750
+		/etc/all             | 0o751
+		/etc/below/0705      | 0o705
+		/etc/below/0711      | 0o711
+		/var/lib/kubelet     | 0o750
+		/var/lib/kubelet/b   | 0o750
+		/srv/var/lib/kubelet | 0o750
+	`) {
 		must(t, os.Chmod(root+path, mode))
 	}
 	l := newSecretive(t, root)

@@ -3,6 +3,7 @@ package probe
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/tape"
@@ -61,19 +62,14 @@ func TestStartTellsNoSecret(t *testing.T) {
 		Name: "kubelet.service",
 		Service: unitfile.Service{
 			Folder: "/var",
-			Command: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS", "${NAME}", "--max-pods=${PODS}",
-				"--manifest-url-header=${HEADER}", "$KUBELET_EXTRA_ARGS", "$EMPTY", "$GONE", "$OTHER"},
-			Environment: []string{
-				"KUBELET_CONFIG_ARGS=--config=/x",
-				"NAME=--v=2",
-				"PODS=20",
-				"HEADER=Authorization:secret",
-				"HTTPS_PROXY=http://me:secret@proxy",
-				"EMPTY=x",
-				"EMPTY=",
-				"GONE=--v=3",
-				"OTHER=--v=4",
-			},
+			Command: strings.Fields(`
+				/usr/bin/kubelet $KUBELET_CONFIG_ARGS ${NAME} --max-pods=${PODS} --manifest-url-header=${HEADER}
+				$KUBELET_EXTRA_ARGS $EMPTY $GONE $OTHER
+			`),
+			Environment: strings.Fields(`
+				KUBELET_CONFIG_ARGS=--config=/x NAME=--v=2 PODS=20 HEADER=Authorization:secret
+				HTTPS_PROXY=http://me:secret@proxy EMPTY=x EMPTY= GONE=--v=3 OTHER=--v=4
+			`),
 			Unset: []string{"GONE", "OTHER=--v=4", "PODS=21", "HEADER=Authorization:other", "HTTPS_PROXY=http://me:other@proxy"},
 		},
 		Names: []string{"kubelet.service", "node.service"},

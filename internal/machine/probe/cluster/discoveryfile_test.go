@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -46,24 +48,24 @@ func TestFetchDiscoveryFile(t *testing.T) {
 		transport.TLSClientConfig.RootCAs = trusting.TLSClientConfig.RootCAs
 	}
 
-	for path, want := range map[string]struct {
-		size int
-		code fault.Code
-		why  string
-	}{
-		"/file":    {4, "", ""},
-		"/largest": {maxDiscoveryFile, "", ""},
-		"/larger":  {0, fault.ClusterUnusable, "discovery_file: larger than 1 MiB"},
-		"/moved":   {0, fault.ClusterUnusable, "returned 302 Found"},
-		"/none":    {0, fault.ClusterUnusable, "returned 404 Not Found"},
-		"/cut":     {0, fault.ClusterUnreachable, "discovery_file: unexpected EOF"},
-	} {
+	for path, want := range table.Map[struct {
+		Size int
+		Code fault.Code
+		Why  string
+	}](t, `
+		/file    | 4       |                     |
+		/largest | 1048576 |                     |
+		/larger  | 0       | cluster-unusable    | discovery_file: larger than 1 MiB
+		/moved   | 0       | cluster-unusable    | returned 302 Found
+		/none    | 0       | cluster-unusable    | returned 404 Not Found
+		/cut     | 0       | cluster-unreachable | discovery_file: unexpected EOF
+	`) {
 		text, f := fetchDiscoveryFile(t.Context(), client, s.URL+path)
 		switch {
-		case want.code == "" && (f != nil || len(text) != want.size):
-			t.Errorf("%s: got %d bytes, %v; want %d bytes", path, len(text), f, want.size)
-		case want.code != "" && (f == nil || f.Code != want.code || !strings.Contains(f.Why, want.why)):
-			t.Errorf("%s: got %v, want code %s: %s", path, f, want.code, want.why)
+		case want.Code == "" && (f != nil || len(text) != want.Size):
+			t.Errorf("%s: got %d bytes, %v; want %d bytes", path, len(text), f, want.Size)
+		case want.Code != "" && (f == nil || f.Code != want.Code || !strings.Contains(f.Why, want.Why)):
+			t.Errorf("%s: got %v, want code %s: %s", path, f, want.Code, want.Why)
 		}
 	}
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/testing/demo"
 )
@@ -78,35 +80,34 @@ func TestFolderConfigMap(t *testing.T) {
 		"kube-system/large.yaml":  configMap("name: large") + "#" + strings.Repeat("x", 3<<20),
 	})
 
-	for name, c := range map[string]struct {
-		version string
-		code    fault.Code
-		why     string
-	}{
-		"right": {"7", "", ""},
-		"bare":  {"", "", ""},
-		"json":  {"", "", ""},
-		"both":  {"", "", ""},
-		"other": {"", fault.ClusterUnusable, "other.yaml:3:12: it contains the ConfigMap kube-system/kubelet-config, " +
-			"not kube-system/other;"},
-		"moved": {"", fault.ClusterUnusable, "moved.json:1:48: it contains the ConfigMap default/moved, not " +
-			"kube-system/moved;"},
-		"secret": {"", fault.ClusterUnusable, "secret.yaml:1:1: this is not a ConfigMap: its kind is Secret"},
-		"broken": {"", fault.ClusterUnusable, "broken.yaml:1: not YAML: did not find expected node content"},
-		"number": {"", fault.ClusterUnusable, "number.yaml:4:3: data.max is the number 5; Write a text, in double quotes"},
-		"typo": {"", fault.ClusterUnusable,
-			`typo.yaml:4:3: unknown name "nmae" in metadata; Did you mean "name"?`},
-		"two":   {"", fault.ClusterUnusable, "two.yaml:6: a second document begins"},
-		"twice": {"", fault.ClusterUnusable, "twice.json:2: a second document begins"},
-		"large": {"", fault.ClusterUnusable, "large.yaml: it has more than 2097152 bytes"},
-		"none":  {"", fault.Absent, string(d) + "/kube-system/none.yaml or "},
-	} {
+	for name, c := range table.Map[struct {
+		Version string
+		Code    fault.Code
+		Why     string
+	}](t, `
+		right  | 7 |                  |
+		bare   |   |                  |
+		json   |   |                  |
+		both   |   |                  |
+		other  |   | cluster-unusable
+		  | other.yaml:3:12: it contains the ConfigMap kube-system/kubelet-config, not kube-system/other;
+		moved  |   | cluster-unusable
+		  | moved.json:1:48: it contains the ConfigMap default/moved, not kube-system/moved;
+		secret |   | cluster-unusable | secret.yaml:1:1: this is not a ConfigMap: its kind is Secret
+		broken |   | cluster-unusable | broken.yaml:1: not YAML: did not find expected node content
+		number |   | cluster-unusable | number.yaml:4:3: data.max is the number 5; Write a text, in double quotes
+		typo   |   | cluster-unusable | typo.yaml:4:3: unknown name "nmae" in metadata; Did you mean "name"?
+		two    |   | cluster-unusable | two.yaml:6: a second document begins
+		twice  |   | cluster-unusable | twice.json:2: a second document begins
+		large  |   | cluster-unusable | large.yaml: it has more than 2097152 bytes
+		none   |   | absent           | "{d}/kube-system/none.yaml or "
+	`, "d", string(d)) {
 		got, err := d.ReadConfigMap("kube-system", name)
-		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s: got %v, want code %q: %s", name, err, c.code, c.why)
+		if fault.CodeOf(err) != c.Code || err != nil && !strings.Contains(err.Error(), c.Why) {
+			t.Errorf("%s: got %v, want code %q: %s", name, err, c.Code, c.Why)
 		}
-		if err == nil && (got.ResourceVersion != c.version || got.Data["kubelet"] != "x") {
-			t.Errorf("%s: got %+v, want version %q and its data", name, got, c.version)
+		if err == nil && (got.ResourceVersion != c.Version || got.Data["kubelet"] != "x") {
+			t.Errorf("%s: got %+v, want version %q and its data", name, got, c.Version)
 		}
 	}
 }

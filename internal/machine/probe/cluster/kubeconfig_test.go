@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -395,22 +397,22 @@ func TestPluginMisbehaves(t *testing.T) {
 // and hides no success.
 func TestPluginLeavesNothing(t *testing.T) {
 	const answer = `echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}'`
-	for name, c := range map[string]struct {
-		script, want string
-		limit        time.Duration
-	}{
-		"success": {"sleep 20 & " + answer, "", time.Minute},
-		"failure": {"sleep 20 >/dev/null & exit 3", "exit status 3", time.Minute},
-		"hanging": {"sleep 20 & wait", "did not respond in time", 200 * time.Millisecond},
-	} {
+	for name, c := range table.Map[struct {
+		Script, Want string
+		Limit        time.Duration
+	}](t, `
+		success | sleep 20 & {answer}          |                         | 1m
+		failure | sleep 20 >/dev/null & exit 3 | exit status 3           | 1m
+		hanging | sleep 20 & wait              | did not respond in time | 200ms
+	`, "answer", answer) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			held := newHeldPipe(t)
 
-			_, err := newTestPlugin(t, time.Now, "sh", "-c", held.script(c.script)).run(within(t, c.limit))
+			_, err := newTestPlugin(t, time.Now, "sh", "-c", held.script(c.Script)).run(within(t, c.Limit))
 
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want %q", err, c.want)
+			if (err == nil) != (c.Want == "") || err != nil && !strings.Contains(err.Error(), c.Want) {
+				t.Errorf("got error %v, want %q", err, c.Want)
 			}
 			held.checkReleased(t)
 		})

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -155,9 +157,15 @@ func TestRequestTimeout(t *testing.T) {
 // Row 12: what the server asks for is waited, but never more than 32 seconds, which is the most that API servers ask
 // for, and a jittered backoff on top.
 func TestRetryAfter(t *testing.T) {
-	for header, least := range map[string]time.Duration{
-		"1": time.Second, "7": 7 * time.Second, "32": 32 * time.Second, "3600": 32 * time.Second, "": 0, "soon": 0, "-1": 0,
-	} {
+	for header, least := range table.Map[time.Duration](t, `
+		1    | 1s
+		7    | 7s
+		32   | 32s
+		3600 | 32s
+		""   | 0s
+		soon | 0s
+		-1   | 0s
+	`) {
 		t.Run(header, func(t *testing.T) {
 			h := newHostile(t, nil)
 			h.Intercept = first(1, answerWith(429, "Retry-After", header))

@@ -253,7 +253,9 @@ func TestErrorText(t *testing.T) {
 }
 
 func FuzzServer(f *testing.F) {
-	for _, s := range []string{"k8s:6443", "https://[::1]:6443/", "https://a:b@c", "http://x", "1.2.3", "[::ffff:1.2.3.4]:1", "a:1@b:2"} {
+	for _, s := range strings.Fields(`
+		k8s:6443 https://[::1]:6443/ https://a:b@c http://x 1.2.3 [::ffff:1.2.3.4]:1 a:1@b:2
+	`) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -51,24 +53,29 @@ func TestStartingServer(t *testing.T) {
 		}
 	})
 	t.Run("it says when", func(t *testing.T) { // in the refusal, in the response of /readyz, or in both
-		for _, c := range []struct {
-			refusal, readyz string
-			want            time.Duration
-		}{{"", "20", 20 * time.Second}, {"7", "20", 20 * time.Second}, {"20", "7", 20 * time.Second}, {"", "", 0}} {
+		for _, c := range table.Rows[struct {
+			Refusal, Readyz string
+			Want            time.Duration
+		}](t, `
+			"" | 20 | 20s
+			7  | 20 | 20s
+			20 | 7  | 20s
+			"" |    | 0s
+		`) {
 			h := newHostile(t, nil)
 			h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 				if r.URL.Path == "/readyz" {
-					return answerWith(http.StatusTooManyRequests, "Retry-After", c.readyz)(w, r, n)
+					return answerWith(http.StatusTooManyRequests, "Retry-After", c.Readyz)(w, r, n)
 				}
-				return n == 1 && answerWith(http.StatusForbidden, "Retry-After", c.refusal)(w, r, n)
+				return n == 1 && answerWith(http.StatusForbidden, "Retry-After", c.Refusal)(w, r, n)
 			}
 			opts := fast()
 			slept := recordSleeps(&opts)
 			if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 				t.Error(err)
 			}
-			if len(*slept) != 1 || (*slept)[0].Round(time.Second) != c.want {
-				t.Errorf("Retry-After %q and %q: got waits %v, want one of %v", c.refusal, c.readyz, *slept, c.want)
+			if len(*slept) != 1 || (*slept)[0].Round(time.Second) != c.Want {
+				t.Errorf("Retry-After %q and %q: got waits %v, want one of %v", c.Refusal, c.Readyz, *slept, c.Want)
 			}
 		}
 	})

@@ -33,8 +33,10 @@ func FuzzDeviceTexts(f *testing.F) {
 		// Whatever a device says, the others stay.
 		files := map[string]string{}
 		more := map[string]string{}
-		for _, name := range []string{"uevent", "vendor", "class", "numa_node", "current_link_speed", "current_link_width", "sriov_totalvfs", "sriov_numvfs",
-			"infiniband/x/ports/1/state", "infiniband/x/ports/1/rate", "net/eth0/x", "mem_info_vram_total"} {
+		for _, name := range strings.Fields(`
+			uevent vendor class numa_node current_link_speed current_link_width sriov_totalvfs sriov_numvfs
+			infiniband/x/ports/1/state infiniband/x/ports/1/rate net/eth0/x mem_info_vram_total
+		`) {
 			more[name] = s
 		}
 		pci(files, "0000:01:00.0", "10de:2330", "030200", "nvidia", more)

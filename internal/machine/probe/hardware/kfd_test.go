@@ -2,6 +2,7 @@ package hardware
 
 import (
 	"path"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,16 +24,10 @@ func TestKFD(t *testing.T) {
 		// Four partitions of 48 GiB each, two domains.
 		"mi308": {
 			"1002:74a2",
-			[]string{
-				"0000:0a:00.0",
-				"0000:80:00.0",
-				"0000:a4:00.0",
-				"0000:c8:00.0",
-				"0001:0b:00.0",
-				"0001:81:00.0",
-				"0001:a5:00.0",
-				"0001:c9:00.0",
-			},
+			strings.Fields(`
+				0000:0a:00.0 0000:80:00.0 0000:a4:00.0 0000:c8:00.0 0001:0b:00.0 0001:81:00.0 0001:a5:00.0
+				0001:c9:00.0
+			`),
 			"191.98",
 			"",
 		},

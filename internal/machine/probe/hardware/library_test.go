@@ -223,12 +223,11 @@ func TestLendIsBounded(t *testing.T) {
 // TestAllFilesOfDMI copies every file of DMI that a fact is read from for ghw.
 func TestAllFilesOfDMI(t *testing.T) {
 	files := map[string]string{}
-	for _, name := range []string{
-		"product_name", "sys_vendor", "product_serial", "product_uuid", "product_sku",
-		"bios_vendor", "bios_version", "bios_date",
-		"chassis_type", "chassis_vendor", "chassis_version", "chassis_serial", "chassis_asset_tag",
-		"board_name", "board_vendor", "board_version", "board_serial", "board_asset_tag",
-	} {
+	for _, name := range strings.Fields(`
+		product_name sys_vendor product_serial product_uuid product_sku bios_vendor bios_version bios_date
+		chassis_type chassis_vendor chassis_version chassis_serial chassis_asset_tag board_name board_vendor
+		board_version board_serial board_asset_tag
+	`) {
 		files[dmiFolder+"/"+name] = "A text\n"
 	}
 	files[dmiFolder+"/chassis_type"] = "23\n"

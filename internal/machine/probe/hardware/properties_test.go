@@ -16,23 +16,12 @@ import (
 
 // mayBeNull lists the facts that are null without a reason: for them null is a value, which their comments describe.
 // Every other fact that is null has a reason.
-var mayBeNull = []string{
-	"accelerators[].driver",
-	"accelerators[].driver_version",
-	"accelerators[].sriov.num_vfs",
-	"accelerators[].sriov.total_vfs",
-	"cpu.cores[].kind",
-	"default_route.ipv6.gateway",
-	"default_route.ipv6.interface",
-	"default_route.ipv6.source",
-	"interfaces[].mac",
-	"nics[].driver",
-	"nics[].sriov.num_vfs",
-	"nics[].sriov.total_vfs",
-	"pci[].driver",
-	"pci[].parent",
-	"pci[].physfn",
-}
+var mayBeNull = strings.Fields(`
+	accelerators[].driver accelerators[].driver_version accelerators[].sriov.num_vfs
+	accelerators[].sriov.total_vfs cpu.cores[].kind default_route.ipv6.gateway default_route.ipv6.interface
+	default_route.ipv6.source interfaces[].mac nics[].driver nics[].sriov.num_vfs nics[].sriov.total_vfs
+	pci[].driver pci[].parent pci[].physfn
+`)
 
 // mayLack lists the facts whose source may be missing in a machine. Every other source exists.
 var mayLack = []string{

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 )
@@ -291,19 +293,19 @@ func TestFind(t *testing.T) {
 	put("/opt/k8s/1.36/kubelet")
 	put("/opt/bin/wrapper")
 
-	for name, c := range map[string]struct {
-		command []string
-		want    string
-	}{
-		"not known":          {nil, "/usr/local/bin/kubelet"},
-		"elsewhere":          {[]string{"/opt/k8s/1.36/kubelet", "--v=2"}, "/opt/k8s/1.36/kubelet"},
-		"missing":            {[]string{"/opt/k8s/1.37/kubelet"}, "/usr/local/bin/kubelet"},
-		"a wrapper":          {[]string{"/opt/bin/wrapper", "kubelet"}, "/usr/local/bin/kubelet"},
-		"searched in a PATH": {[]string{"kubelet"}, "/usr/local/bin/kubelet"},
-	} {
-		b := Find(root, "", c.command)
-		if b == nil || b.Path() != c.want {
-			t.Errorf("%s: got %+v; want %s", name, b, c.want)
+	for name, c := range table.Map[struct {
+		Command []string
+		Want    string
+	}](t, `
+		not known          |                             | /usr/local/bin/kubelet
+		elsewhere          | /opt/k8s/1.36/kubelet --v=2 | /opt/k8s/1.36/kubelet
+		missing            | /opt/k8s/1.37/kubelet       | /usr/local/bin/kubelet
+		a wrapper          | /opt/bin/wrapper kubelet    | /usr/local/bin/kubelet
+		searched in a PATH | kubelet                     | /usr/local/bin/kubelet
+	`) {
+		b := Find(root, "", c.Command)
+		if b == nil || b.Path() != c.Want {
+			t.Errorf("%s: got %+v; want %s", name, b, c.Want)
 		}
 	}
 

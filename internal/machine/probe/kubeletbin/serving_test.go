@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // newCertificates returns, in PEM, a CA, a certificate of that CA with its private key, and another private key.
@@ -69,17 +71,19 @@ func TestCheckClientCAs(t *testing.T) {
 func TestCheckServingPair(t *testing.T) {
 	ca, cert, key, other := newCertificates(t)
 	const missing = `missing content for serving cert "kubelet-server-cert-files::/cert::/key"`
-	for name, c := range map[string]struct{ cert, key, want string }{
-		"a pair":               {cert, key, ""},
-		"a pair in one file":   {key + cert + ca, key + cert + ca, ""},
-		"another key":          {cert, other, "tls: private key does not match public key"},
-		"no key":               {cert, "hello", "find any PEM data in key input"},
-		"no certificate":       {"hello", key, "find any PEM data in certificate input"},
-		"exchanged":            {key, cert, "PEM inputs may have been switched"},
-		"an empty key":         {cert, "", missing},
-		"an empty certificate": {"", key, missing},
-	} {
-		err := CheckServingPair("/cert", []byte(c.cert), "/key", []byte(c.key))
-		checkRefusal(t, name, err, c.want, key, other)
+	for name, c := range table.Map[struct{ Cert, Key, Want string }](t, `
+		a pair               | {cert}          | {key}           |
+		a pair in one file   | {key}{cert}{ca} | {key}{cert}{ca} |
+		another key          | {cert}          | {other}         | tls: private key does not match public key
+		no key               | {cert}          | hello           | find any PEM data in key input
+		no certificate       | hello           | {key}           | find any PEM data in certificate input
+		exchanged            | {key}           | {cert}          | PEM inputs may have been switched
+		an empty key         | {cert}          |
+		  | missing content for serving cert "kubelet-server-cert-files::/cert::/key"
+		an empty certificate |                 | {key}
+		  | missing content for serving cert "kubelet-server-cert-files::/cert::/key"
+	`, "cert", cert, "key", key, "ca", ca, "other", other) {
+		err := CheckServingPair("/cert", []byte(c.Cert), "/key", []byte(c.Key))
+		checkRefusal(t, name, err, c.Want, key, other)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
@@ -57,16 +59,17 @@ func TestHealthz(t *testing.T) {
 	defer s.Close()
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("http_proxy", "http://127.0.0.1:1")
-	for _, c := range []struct{ url, state, says string }{
-		{s.URL + "/healthz", "ok", ""},
-		{s.URL + "/ill", "failed", "[-]syncloop failed: reason withheld"},
-		{s.URL + "/long", "failed", "long l…"}, // a secret may be at the cut
-		{s.URL + "/moved", "failed", "302"},
-		{"http://127.0.0.1:1/healthz", "failed", "refused"},
-	} {
-		err := Probe{}.Healthz(t.Context(), c.url)
-		if verdictOf(err) != c.state || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %s with %q", c.url, err, c.state, c.says)
+	for _, c := range table.Rows[struct{ URL, State, Says string }](t, `
+		{s.URL}/healthz            | ok     |
+		{s.URL}/ill                | failed | [-]syncloop failed: reason withheld
+		# a secret may be at the cut
+		{s.URL}/long               | failed | long l…
+		{s.URL}/moved              | failed | 302
+		http://127.0.0.1:1/healthz | failed | refused
+	`, "s.URL", s.URL) {
+		err := Probe{}.Healthz(t.Context(), c.URL)
+		if verdictOf(err) != c.State || err != nil && !strings.Contains(err.Error(), c.Says) {
+			t.Errorf("%s: %v, want %s with %q", c.URL, err, c.State, c.Says)
 		}
 	}
 }
@@ -75,18 +78,19 @@ func TestFlags(t *testing.T) {
 	root := t.TempDir()
 	place(t, root, "/proc/42/cmdline", "/usr/bin/kubelet\x00--config=/x\x00--v\x002\x00--node-labels=a=b,c=d e\x00")
 	p := Probe{Root: root}
-	for _, c := range []struct {
-		pid   uint32
-		flags []string
-		state string
-	}{
-		{42, []string{"--node-labels=a=b,c=d e", "--v", "2"}, "ok"},
-		{42, []string{"--node-labels=a=b"}, "failed"}, // a part of a word is not the word
-		{42, []string{"--v", "--v"}, "failed"},
-		{43, []string{"--v"}, "failed"},
-	} {
-		if err := p.Flags(t.Context(), c.pid, c.flags); verdictOf(err) != c.state {
-			t.Errorf("%d %q: %v, want %s", c.pid, c.flags, err, c.state)
+	for _, c := range table.Rows[struct {
+		PID   uint32
+		Flags []string
+		State string
+	}](t, `
+		42 | "--node-labels=a=b,c=d e" --v 2 | ok
+		# a part of a word is not the word
+		42 | --node-labels=a=b               | failed
+		42 | --v --v                         | failed
+		43 | --v                             | failed
+	`) {
+		if err := p.Flags(t.Context(), c.PID, c.Flags); verdictOf(err) != c.State {
+			t.Errorf("%d %q: %v, want %s", c.PID, c.Flags, err, c.State)
 		}
 	}
 }
@@ -192,26 +196,26 @@ func newProbe(t *testing.T, name string, answer *demo.BadResponse) (p Probe, ask
 }
 
 func TestNodeObject(t *testing.T) {
-	for _, c := range []struct {
-		code        int
-		body, state string
-	}{
-		{200, `{"kind":"Node","metadata":{"name":"n1"}}`, "ok"},
-		{200, `<html>`, "unknown"},
-		{404, `{"kind":"Status","reason":"NotFound","details":{"name":"n1","kind":"nodes"}}`, "failed"},
-		{404, `not found`, "unknown"},
-		{403, `{"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}}`, "unknown"},
-		{503, ``, "unknown"},
-	} {
-		answer := &demo.BadResponse{Status: c.code, Body: c.body}
+	for _, c := range table.Rows[struct {
+		Code        int
+		Body, State string
+	}](t, `
+		200 | {"kind":"Node","metadata":{"name":"n1"}} | ok
+		200 | <html>                                   | unknown
+		404 | {"kind":"Status","reason":"NotFound","details":{"name":"n1","kind":"nodes"}} | failed
+		404 | not found                                | unknown
+		403 | {"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}} | unknown
+		503 |                                          | unknown
+	`) {
+		answer := &demo.BadResponse{Status: c.Code, Body: c.Body}
 		p, asked := newProbe(t, "n1", answer)
-		if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != c.state || *asked != "GET /api/v1/nodes/n1" {
-			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, *asked, c.state)
+		if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != c.State || *asked != "GET /api/v1/nodes/n1" {
+			t.Errorf("%d %s: %v after %q, want %s", c.Code, c.Body, err, *asked, c.State)
 		}
 		// If the host name is not the node's name, the name comes from the certificate.
 		p, _ = newProbe(t, "certified", answer)
 		if _, err := p.Node(t.Context(), "n1"); err != nil {
-			t.Errorf("%d %s: got %v, want the node of the certificate's name", c.code, c.body, err)
+			t.Errorf("%d %s: got %v, want the node of the certificate's name", c.Code, c.Body, err)
 		}
 	}
 }
@@ -220,24 +224,27 @@ func TestNodeObject(t *testing.T) {
 func TestPatchLabels(t *testing.T) {
 	var answer demo.BadResponse
 	p, asked := newProbe(t, "n1", &answer)
-	for _, c := range []struct {
-		code       int
-		body, want string
-	}{
-		{200, "{}", ""},
-		{403, `{"kind":"Status","message":"is not allowed to modify labels: a.k8s.io/x"}`, "refused: is not allowed to modify labels: a.k8s.io/x"},
-		{422, `{"kind":"Status","message":"the server rejected our request due to an error in our request"}`, "refused: the server rejected"},
-		{400, `{"kind":"Status","message":"admission webhook \"x\" denied the request: no"}`, "refused: admission webhook"},
-		{401, `{"kind":"Status","message":"ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"}`,
-			"refused: ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"},
-		{401, `{"kind":"Status","message":"Unauthorized"}`, "unknown: "},
-		{413, `{"kind":"Status","message":"denied request: too large"}`, "refused: denied request: too large"},
-		{400, `<html>a portal</html>`, "unknown: "},
-		{404, `{"kind":"Status","message":"nodes \"n1\" not found"}`, "unknown: "},
-		{429, `{"kind":"Status","message":"too many requests"}`, "unknown: "},
-		{500, ``, "unknown: "},
-	} {
-		answer = demo.BadResponse{Status: c.code, Body: c.body}
+	for _, c := range table.Rows[struct {
+		Code       int
+		Body, Want string
+	}](t, `
+		200 | {}                                         |
+		403 | {"kind":"Status","message":"is not allowed to modify labels: a.k8s.io/x"}
+		  | refused: is not allowed to modify labels: a.k8s.io/x
+		422 | {"kind":"Status","message":"the server rejected our request due to an error in our request"}
+		  | refused: the server rejected
+		400 | {"kind":"Status","message":"admission webhook \"x\" denied the request: no"}
+		  | refused: admission webhook
+		401 | {"kind":"Status","message":"ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"}
+		  | refused: ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no
+		401 | {"kind":"Status","message":"Unauthorized"} | "unknown: "
+		413 | {"kind":"Status","message":"denied request: too large"} | refused: denied request: too large
+		400 | <html>a portal</html>                      | "unknown: "
+		404 | {"kind":"Status","message":"nodes \"n1\" not found"} | "unknown: "
+		429 | {"kind":"Status","message":"too many requests"} | "unknown: "
+		500 |                                            | "unknown: "
+	`) {
+		answer = demo.BadResponse{Status: c.Code, Body: c.Body}
 		err := p.Patch(t.Context(), "n1", "", kubelet.LabelChanges{
 			{Key: "a.k8s.io/x~y", Value: "1"},
 			{Key: "b", Value: "2", Remove: true},
@@ -251,8 +258,8 @@ func TestPatchLabels(t *testing.T) {
 		case err != nil:
 			state = verdictOf(err) + ": " + err.Error()
 		}
-		if !strings.HasPrefix(state, c.want) || c.want == "" && state != "" {
-			t.Errorf("%d %s: %q, want %q", c.code, c.body, state, c.want)
+		if !strings.HasPrefix(state, c.Want) || c.Want == "" && state != "" {
+			t.Errorf("%d %s: %q, want %q", c.Code, c.Body, state, c.Want)
 		}
 		want := `PATCH /api/v1/nodes/n1?fieldManager=prelet application/json-patch+json [{"op":"add","path":"/metadata/labels/a.k8s.io~1x~0y","value":"1"},{"op":"test","path":"/metadata/labels/b","value":"2"},{"op":"remove","path":"/metadata/labels/b"},{"op":"add","path":"/metadata/labels/c","value":""}]`
 		if *asked != want {

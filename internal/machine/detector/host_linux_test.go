@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -265,76 +267,67 @@ func TestGood(t *testing.T) {
 // TestHostile has a row for each way to fail: the reason and the output are reported, the deadline is kept, and no
 // process is left.
 func TestHostile(t *testing.T) {
-	tests := []struct {
-		name string
-		want string // in the answer's text; "" for one that answers all the same
-	}{
-		{
-			name: "crash-before",
-			want: "it ended before it was ready (exit status 3). Its output: loading libvendor.so.1 | vendor " +
-				"library not found: libvendor.so.1",
-		},
-		{name: "crash-after", want: "it ended during the call (exit status 2). Its output: panic: nil device table"},
-		{
-			name: "crash-call",
-			want: "it ended during the call (exit status 134). Its output: ioctl failed: no such device | " +
-				"assertion failed: table != NULL",
-		},
-		{name: "says-nothing", want: "it failed without a message"},
-		{name: "says-no", want: "the driver is older than 1.20; install a newer one"},
-		{name: "secret", want: "Its output: cannot log in with (sensitive)"},
-		{name: "hang-start", want: "it printed no handshake before its deadline"},
-		{name: "hang-call", want: "it exceeded its deadline"},
-		{name: "flood-stdout", want: "it exceeded its deadline"},
-		{name: "flood-stderr"},
-		{name: "long-line", want: "its first line on standard output has more than 4096 bytes"},
-		{name: "noise", want: `its first line is not a handshake: "Vendor driver 1.2 starting"`},
-		{name: "wrong-core", want: `unsupported version of go-plugin's protocol "9": prelet supports 1`},
-		{name: "wrong-version", want: `unsupported version of the detector protocol "7": prelet supports 1`},
-		{name: "netrpc", want: `unsupported protocol "netrpc": prelet supports grpc`},
-		{name: "tcp", want: `unsupported network "tcp": prelet supports unix`},
-		{name: "foreign-socket", want: `invalid socket path "/run/dbus/system_bus_socket"`},
-		{name: "dotted-socket", want: "invalid socket path"},
-		{name: "dead-socket", want: "its socket does not answer"},
-		{
-			name: "other-protocol",
-			want: "it does not speak HTTP/2: http2: failed reading the frame payload: http2: frame too large",
-		},
-		{name: "ping-flood", want: "it exceeded its deadline"},
-		{name: "bad-label", want: "its answer was rejected: labels[0].key"},
-		{name: "foreign-label", want: "other.example.org is not in the description"},
-		{name: "role-label", want: "node-role.kubernetes.io is not in the description"},
-		{name: "undescribed", want: `"seats" is not in the description`},
-		{name: "wrong-type", want: "its answer was rejected: sensors: wrong type"},
-		{name: "bad-address", want: `invalid PCI address "../../1"`},
-		{name: "placeholder", want: "not a printable text"},
-		{name: "terminal", want: "not a printable text"},
-		{name: "huge", want: "its answer is larger than 1024 KiB"},
-		{name: "crowd", want: "its answer cannot be read: it has more than 8192 elements"},
-		{name: "nulls", want: "its answer cannot be read: a list or object in it has more than 4096 members"},
-		{name: "warns", want: "its answer cannot be read: a list or object in it has more than 4096 members"},
-		{name: "no-number", want: "google.protobuf.Value.number_value: invalid NaN value"},
-		{name: "no-speed", want: "it cannot be read: its number +Inf is not finite"},
-		{name: "flood-stdio"},
-		{name: "chatty", want: "it ended during the call (exit status 1). Its output: the driver is older than 1.20"},
-		{name: "huge-stdio"},
-		{name: "many", want: "devices: too many"},
-		{name: "grandchild"},
-		{name: "ignores"},
-		{name: "hog", want: "it ended during the call (exit status 2). Its output: "},
-		{name: "kill-host"},
-	}
+	tests := table.Rows[struct {
+		Name string
+		Want string // in the answer's text; "" for one that answers all the same
+	}](t, `
+		crash-before
+		  | "it ended before it was ready (exit status 3). Its output: loading libvendor.so.1 | vendor library not found: libvendor.so.1"
+		crash-after    | it ended during the call (exit status 2). Its output: panic: nil device table
+		crash-call
+		  | "it ended during the call (exit status 134). Its output: ioctl failed: no such device | assertion failed: table != NULL"
+		says-nothing   | it failed without a message
+		says-no        | the driver is older than 1.20; install a newer one
+		secret         | Its output: cannot log in with (sensitive)
+		hang-start     | it printed no handshake before its deadline
+		hang-call      | it exceeded its deadline
+		flood-stdout   | it exceeded its deadline
+		flood-stderr   |
+		long-line      | its first line on standard output has more than 4096 bytes
+		noise          | its first line is not a handshake: "Vendor driver 1.2 starting"
+		wrong-core     | unsupported version of go-plugin's protocol "9": prelet supports 1
+		wrong-version  | unsupported version of the detector protocol "7": prelet supports 1
+		netrpc         | unsupported protocol "netrpc": prelet supports grpc
+		tcp            | unsupported network "tcp": prelet supports unix
+		foreign-socket | invalid socket path "/run/dbus/system_bus_socket"
+		dotted-socket  | invalid socket path
+		dead-socket    | its socket does not answer
+		other-protocol | it does not speak HTTP/2: http2: failed reading the frame payload: http2: frame too large
+		ping-flood     | it exceeded its deadline
+		bad-label      | its answer was rejected: labels[0].key
+		foreign-label  | other.example.org is not in the description
+		role-label     | node-role.kubernetes.io is not in the description
+		undescribed    | "\"seats\" is not in the description"
+		wrong-type     | its answer was rejected: sensors: wrong type
+		bad-address    | invalid PCI address "../../1"
+		placeholder    | not a printable text
+		terminal       | not a printable text
+		huge           | its answer is larger than 1024 KiB
+		crowd          | its answer cannot be read: it has more than 8192 elements
+		nulls          | its answer cannot be read: a list or object in it has more than 4096 members
+		warns          | its answer cannot be read: a list or object in it has more than 4096 members
+		no-number      | google.protobuf.Value.number_value: invalid NaN value
+		no-speed       | it cannot be read: its number +Inf is not finite
+		flood-stdio    |
+		chatty         | it ended during the call (exit status 1). Its output: the driver is older than 1.20
+		huge-stdio     |
+		many           | devices: too many
+		grandchild     |
+		ignores        |
+		hog            | "it ended during the call (exit status 2). Its output: "
+		kill-host      |
+	`)
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.Name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, test.name)
-			isLate := strings.HasSuffix(test.want, "its deadline") // it takes all of its time
+			b := newBench(t, test.Name)
+			isLate := strings.HasSuffix(test.Want, "its deadline") // it takes all of its time
 			deadline := time.Minute                                // long, because a busy machine must not fail the test
 			if isLate {
 				deadline = 2 * time.Second
 			}
-			r := tape.DetectorReq{Name: test.name}
-			if test.name == "huge" {
+			r := tape.DetectorReq{Name: test.Name}
+			if test.Name == "huge" {
 				r.Memory = 1 << 30 // else it ends of that
 			}
 			_, ans, took := b.ask(r, deadline)
@@ -343,11 +336,11 @@ func TestHostile(t *testing.T) {
 			// Without time for prelet-detect to report, prelet reports the same deadline with fewer words.
 			killed := isLate && strings.Contains(text, "it exceeded its deadline and was killed")
 			switch {
-			case test.want == "" && ans.Fault != nil:
+			case test.Want == "" && ans.Fault != nil:
 				t.Errorf("got the failure %s, want an answer", text)
 			case killed:
-			case test.want != "" && (ans.Code() != fault.DetectorFailed || !strings.Contains(text, test.want)):
-				t.Errorf("want %q, got %s: %s", test.want, ans.Name(), text)
+			case test.Want != "" && (ans.Code() != fault.DetectorFailed || !strings.Contains(text, test.Want)):
+				t.Errorf("want %q, got %s: %s", test.Want, ans.Name(), text)
 			}
 			if strings.Contains(text, hostile.Secret) || len(text) > 3000 || strings.Contains(text, "\n") {
 				t.Errorf("got text %q, want one short line without secrets", text)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -112,20 +114,20 @@ func TestLockRefuses(t *testing.T) {
 
 // The program of a site's lock is where a node has programs, or it is there on the node of the site.
 func TestSitePaths(t *testing.T) {
-	for path, isRefused := range map[string]bool{
-		"":                                false,
-		"/usr/lib/prelet/detectors/gaudi": false,
-		"/opt/vendor/gaudi":               false,
-		"/home/me/build/gaudi":            true,
-		"/root/gaudi":                     true,
-		"/tmp/build/gaudi":                true,
-		"/builds/group/project/gaudi":     true,
-		"/usr/src/app/gaudi":              true,
-		"/usr":                            true,
-		"/usr/lib/../../home/me/gaudi":    true,
-		"build/gaudi":                     true,
-		"./gaudi":                         true,
-	} {
+	for path, isRefused := range table.Map[bool](t, `
+		""                              | false
+		/usr/lib/prelet/detectors/gaudi | false
+		/opt/vendor/gaudi               | false
+		/home/me/build/gaudi            | true
+		/root/gaudi                     | true
+		/tmp/build/gaudi                | true
+		/builds/group/project/gaudi     | true
+		/usr/src/app/gaudi              | true
+		/usr                            | true
+		/usr/lib/../../home/me/gaudi    | true
+		build/gaudi                     | true
+		./gaudi                         | true
+	`) {
 		root := t.TempDir()
 		l := lockOf("gaudi")
 		l.Path = path
@@ -150,9 +152,7 @@ func TestSitePaths(t *testing.T) {
 
 func FuzzLock(f *testing.F) {
 	good, err := WriteFragment(lockOf("gaudi"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(good)
 	f.Add([]byte(`{"format_version":1,"name":"gaudi","sha256":"","describe":{"facts":[{"type":{"kind":"list"}}]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -217,38 +217,38 @@ func TestForeignDevices(t *testing.T) {
 	own, other := "0000:17:00.0", "0000:1b:00.0"
 	answer := contract.Answer{Devices: []contract.Device{{Address: own}, {Address: other}, {}}}
 	asked := []tape.PCIDevice{{Address: own, Device: "8086:1593", Class: "020000"}}
-	for _, c := range []struct {
-		describes, allows bool
-		want              string // the addresses that are taken; "" for an answer that is refused
-		foreign           int
-	}{
-		{false, false, "", 0},
-		{false, true, "", 0},
-		{true, false, " " + own, 1},
-		{true, true, " " + own + " " + other, 0},
-	} {
+	for _, c := range table.Rows[struct {
+		Describes, Allows bool
+		Want              string // the addresses that are taken; "" for an answer that is refused
+		Foreign           int
+	}](t, `
+		false | false |                  | 0
+		false | true  |                  | 0
+		true  | false | " {own}"         | 1
+		true  | true  | " {own} {other}" | 0
+	`, "own", own, "other", other) {
 		d := contract.Description{
 			Name:    "x",
 			Version: "1",
 			Match:   contract.Match{PCIIDs: []string{"8086:*"}},
-			Wants:   contract.Needs{AnyPCIDevice: c.describes},
+			Wants:   contract.Needs{AnyPCIDevice: c.Describes},
 		}
 		out, err := checkAnswer(
 			d,
 			&answer,
-			tape.DetectorReq{Devices: asked, Allow: tape.Grants{AnyPCIDevice: c.allows}},
+			tape.DetectorReq{Devices: asked, Allow: tape.Grants{AnyPCIDevice: c.Allows}},
 		)
 		var got []string
 		for _, dev := range out.Devices {
 			got = append(got, dev.Address)
 		}
-		if text := strings.Join(got, " "); (err != nil) != (c.want == "") || err == nil && text != c.want ||
-			len(out.Foreign) != c.foreign {
+		if text := strings.Join(got, " "); (err != nil) != (c.Want == "") || err == nil && text != c.Want ||
+			len(out.Foreign) != c.Foreign {
 			t.Errorf("described %t, allowed %t: got %q, foreign %q, %v; want %q",
-				c.describes, c.allows, text, out.Foreign, err, c.want)
+				c.Describes, c.Allows, text, out.Foreign, err, c.Want)
 		}
 		if err != nil && !strings.Contains(err.Error(), other+" was not in the request") {
-			t.Errorf("described %t, allowed %t: got %q; want the address", c.describes, c.allows, err)
+			t.Errorf("described %t, allowed %t: got %q; want the address", c.Describes, c.Allows, err)
 		}
 	}
 }

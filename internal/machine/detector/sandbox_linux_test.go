@@ -138,33 +138,19 @@ func TestSandbox(t *testing.T) {
 		for v := range strings.FieldsSeq(confined["environment"]) {
 			name, _, _ := strings.Cut(v, "=")
 			if !slices.Contains(
-				[]string{
-					"PATH",
-					"LC_ALL",
-					"GOMAXPROCS",
-					"TMPDIR",
-					"PLUGIN_UNIX_SOCKET_DIR",
-					"PRELET_DETECTOR",
-					"PLUGIN_PROTOCOL_VERSIONS",
-				},
+				strings.Fields(`
+					PATH LC_ALL GOMAXPROCS TMPDIR PLUGIN_UNIX_SOCKET_DIR PRELET_DETECTOR
+					PLUGIN_PROTOCOL_VERSIONS
+				`),
 				name,
 			) {
 				t.Errorf("got %s in the environment, want only the variables of the protocol", v)
 			}
 		}
 	})
-	always := []string{
-		"ptrace_host",
-		"memory_of_host",
-		"environment_of_host",
-		"setuid",
-		"raise_memory",
-		"mount",
-		"bpf",
-		"perf",
-		"core_file",
-		"shadow_stack",
-	}
+	always := strings.Fields(`
+		ptrace_host memory_of_host environment_of_host setuid raise_memory mount bpf perf core_file shadow_stack
+	`)
 	for _, key := range always {
 		if confined[key] == "ok" {
 			t.Errorf("%s: got ok, want a refusal", key)
@@ -180,15 +166,18 @@ func TestSandbox(t *testing.T) {
 		allow   tape.Grants // without which another line forbids the same
 		abi     int         // of Landlock, from which on it is there
 	}{
-		{name: "landlock", abi: 1, forbids: []string{"read_file", "read_passwd", "list_folder", "make_folder", "run_program", "device_zero", "fifo",
-			"folder_next_to_the_socket"}},
+		{name: "landlock", abi: 1, forbids: strings.Fields(`
+			read_file read_passwd list_folder make_folder run_program device_zero fifo folder_next_to_the_socket
+		`)},
 		{name: "scopes", abi: sandbox.ABIScopes, forbids: []string{"connect_abstract", "signal_neighbour", "signal_host", "signal_its_threads"}, allow: tape.Grants{Sockets: []string{"/run/example.sock"}}},
 		{name: "connect", forbids: []string{"connect_path"}},
-		{name: "seccomp", forbids: []string{"setsid", "memfd", "shared_memory", "system_v_memory", "keyring", "socket_tcp", "socket_tcp6", "socket_udp",
-			"socket_netlink", "socket_unix_datagram", "socket_unix_packets", "send_path", "xattr", "xattr_of_a_link", "xattr_of_a_descriptor",
-			"growing_memory", "moved_stack", "send_buffer", "receive_buffer",
-			"huge_pages", "shmat", "shmctl", "semop", "semtimedop", "semctl", "msgsnd", "msgrcv", "msgctl", "mq_unlink", "mq_getsetattr",
-			"io_setup", "fsync", "fdatasync", "drop_cached_pages", "flock", "record_lock", "bind_abstract", "limit_host"}},
+		{name: "seccomp", forbids: strings.Fields(`
+			setsid memfd shared_memory system_v_memory keyring socket_tcp socket_tcp6 socket_udp socket_netlink
+			socket_unix_datagram socket_unix_packets send_path xattr xattr_of_a_link xattr_of_a_descriptor
+			growing_memory moved_stack send_buffer receive_buffer huge_pages shmat shmctl semop semtimedop
+			semctl msgsnd msgrcv msgctl mq_unlink mq_getsetattr io_setup fsync fdatasync drop_cached_pages flock
+			record_lock bind_abstract limit_host
+		`)},
 		{name: "limits", forbids: limits},
 	} {
 		t.Run(line.name, func(t *testing.T) {

@@ -120,9 +120,7 @@ func (p peer) begin(stream uint32, more ...string) {
 // message returns an answer with one warning as gRPC frames it.
 func message(t *testing.T, warning string) []byte {
 	b, err := proto.Marshal(&detectorv1.DetectResponse{Warnings: []string{warning}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return framed(0, b)
 }
@@ -162,9 +160,7 @@ func detect(ctx context.Context, t *testing.T, behave func(peer)) (contract.Answ
 	folder := t.TempDir()
 	path := filepath.Join(folder, "s")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 
 	go func() {
@@ -403,9 +399,7 @@ func TestAttacks(t *testing.T) {
 	}
 
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, attack := range all {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestAttacks$", "-test.v")
@@ -431,9 +425,7 @@ const memory = 128 << 20
 // undergo asks a detector that attacks, and measures the time and the memory. The detector's own memory counts too.
 func undergo(t *testing.T, test attack) {
 	if !raceDetector { // which takes terabytes
-		if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: memory, Max: memory}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: memory, Max: memory}))
 	}
 	limit := 30 * time.Second                    // a busy machine is not an attack
 	if test.want == "it exceeded its deadline" { // it takes all of its time
@@ -460,5 +452,13 @@ func undergo(t *testing.T, test attack) {
 	}
 	if most := limit + time.Minute; took > most {
 		t.Errorf("it took %v; want at most %v", took, most)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

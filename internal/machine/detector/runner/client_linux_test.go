@@ -61,9 +61,7 @@ func TestSettings(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	if want := uint32(2 * contract.MaxAnswer); window != want || connection != want {
 		t.Errorf("got windows of %d for a stream, %d for the connection; want %d for both", window, connection, want)

@@ -106,3 +106,11 @@ func TestCompare(t *testing.T) {
 		t.Errorf("got %+v; want %+v, and that it is news", v, want)
 	}
 }
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
+}

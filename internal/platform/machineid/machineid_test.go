@@ -29,21 +29,13 @@ func TestProductHash(t *testing.T) {
 func TestLinkOutOfARoot(t *testing.T) {
 	root, host := t.TempDir(), filepath.Join(t.TempDir(), "machine-id")
 	for path, text := range map[string]string{host: "11111111111111111111111111111111\n", filepath.Join(root, "data/id"): "2222\n"} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
 	for to, want := range map[string]string{host: "", "/data/id": hashID("2222")} {
 		_ = os.Remove(filepath.Join(root, "etc/machine-id"))
-		if err := os.Symlink(to, filepath.Join(root, "etc/machine-id")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(root, "etc/machine-id")))
 		if got := Of(root).ID; got != want {
 			t.Errorf("a link to %s: got %q, want %q", to, got, want)
 		}
@@ -56,12 +48,8 @@ func TestProductOfAContainer(t *testing.T) {
 	place := func(path, text string) {
 		t.Helper()
 		file := filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	place("/sys/class/dmi/id/product_uuid", "4c4c4544-0042-3510-8054-b4c04f4d3332\n")
 	if Of(root).Product == "" {

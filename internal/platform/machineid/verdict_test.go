@@ -63,9 +63,7 @@ func TestJudge(t *testing.T) {
 func readTable(t *testing.T, path string) (rows []row) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, ok := strings.Cut(string(text), "| agree | differ | the identity is of |\n| --- | --- | --- |\n")
 	if !ok {
 		t.Fatalf("%s: there is no table with the columns agree, differ, the identity is of", path)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestGlob searches a folder with many names, and one that must not be entered, also through a link.
@@ -14,35 +16,29 @@ func TestGlob(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a/1.json", "b/2.json", ".c/3.json", "b/.4.json", "shut/5.json"} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)))
 	}
-	if err := os.Symlink("../shut", filepath.Join(dir, "a", "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("../shut", filepath.Join(dir, "a", "link")))
 	for i := range MaxGlobbed + 1 {
-		if err := os.MkdirAll(filepath.Join(dir, "many", fmt.Sprint(i)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(dir, "many", fmt.Sprint(i)), 0o755))
 	}
 
-	for pattern, want := range map[string]string{
-		"a/1.json":     "a/1.json",
-		"a/none":       "",
-		"[ab]/*.json":  "a/1.json b/2.json",
-		"[!ms]/*.json": "a/1.json b/2.json",
-		".*/*":         ".c/3.json",
-		"b/.*":         "b/.4.json",
-		"a/*.json/*":   "",
-		"none/*":       "",
-		"a/../b/*":     "b/2.json",
-		"[":            "error: a bracket is not closed",
-		"shut/*":       "error: shut",
-		"a/link/*":     "error: shut",
-		"a/*/*":        "error: shut",
-		"many/*/x":     "error: it would search more than 10000 names",
-	} {
+	for pattern, want := range table.Map[string](t, `
+		a/1.json     | a/1.json
+		a/none       |
+		[ab]/*.json  | a/1.json b/2.json
+		[!ms]/*.json | a/1.json b/2.json
+		.*/*         | .c/3.json
+		b/.*         | b/.4.json
+		a/*.json/*   |
+		none/*       |
+		a/../b/*     | b/2.json
+		[            | error: a bracket is not closed
+		shut/*       | error: shut
+		a/link/*     | error: shut
+		a/*/*        | error: shut
+		many/*/x     | error: it would search more than 10000 names
+	`) {
 		enter := func(folder string) error {
 			if filepath.Base(folder) == "shut" {
 				return errors.New("shut")

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -26,27 +28,27 @@ func TestText(t *testing.T) {
 	)
 	must(t, err)
 
-	for path, want := range map[string]struct {
-		code fault.Code
-		why  string
-	}{
-		"/file":      {"", ""},
-		"/none":      {fault.Absent, "/none: no such file or directory"},
-		"/file/none": {fault.Absent, "/file/none: not a directory"},
-		"/bytes":     {fault.FileUnusable, "/bytes is not UTF-8 text"},
-		"/large":     {fault.FileUnusable, "/large: it has more than 2097152 bytes"},
-		"/folder":    {fault.FileUnusable, "/folder: it is a folder, not a file"},
-		"/fifo":      {fault.FileUnusable, "/fifo: it is a FIFO, not a file"},
-	} {
+	for path, want := range table.Map[struct {
+		Code fault.Code
+		Why  string
+	}](t, `
+		/file      |               |
+		/none      | absent        | /none: no such file or directory
+		/file/none | absent        | /file/none: not a directory
+		/bytes     | file-unusable | /bytes is not UTF-8 text
+		/large     | file-unusable | /large: it has more than 2097152 bytes
+		/folder    | file-unusable | /folder: it is a folder, not a file
+		/fifo      | file-unusable | /fifo: it is a FIFO, not a file
+	`) {
 		text, f := Root(root).Text(path)
 		switch {
-		case want.code == "" && (f != nil || text != "text"):
+		case want.Code == "" && (f != nil || text != "text"):
 			t.Errorf("%s: got %q, %v; want its text", path, text, f)
-		case want.code != "" && (f == nil || f.Code != want.code || f.Why != want.why):
-			t.Errorf("%s: got %q, %v; want %s: %s", path, text, f, want.code, want.why)
+		case want.Code != "" && (f == nil || f.Code != want.Code || f.Why != want.Why):
+			t.Errorf("%s: got %q, %v; want %s: %s", path, text, f, want.Code, want.Why)
 		}
 
-		if got := Root(root).TextIfReadable(path); got != "" && want.code != "" || got != "text" && want.code == "" {
+		if got := Root(root).TextIfReadable(path); got != "" && want.Code != "" || got != "text" && want.Code == "" {
 			t.Errorf("TextIfReadable(%s): got %q, want the text of a readable file and \"\" otherwise", path, got)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestOwnerName names ids by the files below the root, not by those of this machine.
@@ -17,17 +19,17 @@ func TestOwnerName(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(root, "etc", file), []byte(text), 0o644))
 	}
 
-	for _, c := range []struct {
-		uid, gid int
-		want     string
-	}{
-		{0, 0, "root:root"},
-		{998, 997, "etcd:etcd"},
-		{998, 5, "etcd:5"},
-		{7, 997, "7:etcd"},
-	} {
-		if got := Root(root).OwnerName(c.uid, c.gid); got != c.want {
-			t.Errorf("%d:%d: got %s, want %s", c.uid, c.gid, got, c.want)
+	for _, c := range table.Rows[struct {
+		UID, GID int
+		Want     string
+	}](t, `
+		0   | 0   | root:root
+		998 | 997 | etcd:etcd
+		998 | 5   | etcd:5
+		7   | 997 | 7:etcd
+	`) {
+		if got := Root(root).OwnerName(c.UID, c.GID); got != c.Want {
+			t.Errorf("%d:%d: got %s, want %s", c.UID, c.GID, got, c.Want)
 		}
 	}
 }

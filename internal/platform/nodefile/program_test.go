@@ -8,66 +8,58 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestWhyNotExecutable makes programs that the kernel starts, or does not, and compares the reason.
 func TestWhyNotExecutable(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for path, file := range map[string]struct {
-		text string
-		mode os.FileMode
-	}{
-		"/bin/elf":         {"\x7fELF\x02", 0o755},
-		"/bin/sh":          {"\x7fELF\x02", 0o755},
-		"/bin/empty":       {"", 0o755},
-		"/bin/closed":      {"\x7fELF\x02", 0o644},
-		"/bin/text":        {"echo hello\n", 0o755},
-		"/bin/script":      {"#! /bin/sh -e\necho hello\n", 0o755},
-		"/bin/bare":        {"#!\n", 0o755},
-		"/bin/no-shell":    {"#!/bin/bash\n", 0o755},
-		"/bin/shut-shell":  {"#!/bin/closed -e\n", 0o755},
-		"/bin/runs-script": {"#!/bin/script\n", 0o755},
-		"/bin/itself":      {"#!/bin/itself\n", 0o755},
-	} {
+	for path, file := range table.Map[struct {
+		Text string
+		Mode os.FileMode
+	}](t, `
+		/bin/elf         | "\x7fELF\x02"                 | 0o755
+		/bin/sh          | "\x7fELF\x02"                 | 0o755
+		/bin/empty       |                               | 0o755
+		/bin/closed      | "\x7fELF\x02"                 | 0o644
+		/bin/text        | "echo hello\n"                | 0o755
+		/bin/script      | "#! /bin/sh -e\necho hello\n" | 0o755
+		/bin/bare        | "#!\n"                        | 0o755
+		/bin/no-shell    | "#!/bin/bash\n"               | 0o755
+		/bin/shut-shell  | "#!/bin/closed -e\n"          | 0o755
+		/bin/runs-script | "#!/bin/script\n"             | 0o755
+		/bin/itself      | "#!/bin/itself\n"             | 0o755
+	`) {
 		path = filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(file.text), file.mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(file.Text), file.Mode))
 	}
 	for name, to := range map[string]string{"link": "/bin/elf", "broken-link": "/bin/gone"} {
-		if err := os.Symlink(to, filepath.Join(root, "bin", name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(root, "bin", name)))
 	}
 
-	if err := os.WriteFile(filepath.Join(root, "bin/linked"), linkedProgram("/lib64/no-ld.so"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(root, "bin/linked"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, "bin/linked"), linkedProgram("/lib64/no-ld.so"), 0o600))
+	must(t, os.Chmod(filepath.Join(root, "bin/linked"), 0o755))
 
-	for path, want := range map[string]string{
-		"/bin/linked":      "/lib64/no-ld.so, the interpreter of /bin/linked, does not exist",
-		"/bin/elf":         "",
-		"/bin/script":      "",
-		"/bin/link":        "",
-		"/bin/runs-script": "",
-		"/bin":             "/bin is not a file",
-		"/bin/gone":        "/bin/gone does not exist",
-		"/bin/broken-link": "/bin/broken-link does not exist",
-		"/bin/empty":       "/bin/empty is empty",
-		"/bin/closed":      "/bin/closed is not executable",
-		"/bin/text":        "/bin/text is neither an ELF program nor a script",
-		"/bin/bare":        "/bin/bare has no interpreter",
-		"/bin/no-shell":    "/bin/bash, the interpreter of /bin/no-shell, does not exist",
-		"/bin/shut-shell":  "/bin/closed, the interpreter of /bin/shut-shell, is not executable",
-		"/bin/itself":      "/bin/itself, the interpreter of /bin/itself, needs too many interpreters",
-	} {
+	for path, want := range table.Map[string](t, `
+		/bin/linked      | /lib64/no-ld.so, the interpreter of /bin/linked, does not exist
+		/bin/elf         |
+		/bin/script      |
+		/bin/link        |
+		/bin/runs-script |
+		/bin             | /bin is not a file
+		/bin/gone        | /bin/gone does not exist
+		/bin/broken-link | /bin/broken-link does not exist
+		/bin/empty       | /bin/empty is empty
+		/bin/closed      | /bin/closed is not executable
+		/bin/text        | /bin/text is neither an ELF program nor a script
+		/bin/bare        | /bin/bare has no interpreter
+		/bin/no-shell    | /bin/bash, the interpreter of /bin/no-shell, does not exist
+		/bin/shut-shell  | /bin/closed, the interpreter of /bin/shut-shell, is not executable
+		/bin/itself      | /bin/itself, the interpreter of /bin/itself, needs too many interpreters
+	`) {
 		got := Root(root).WhyNotExecutable(path)
 		if !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("WhyNotExecutable(%s): got %q, want %q", path, got, want)

@@ -22,13 +22,9 @@ const (
 
 func newKey(t *testing.T, key crypto.Signer, err error) ssh.Signer {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := ssh.NewSignerFromSigner(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return s
 }
@@ -50,9 +46,7 @@ func newRSA(t *testing.T) ssh.Signer {
 func sign(t *testing.T, key ssh.Signer, namespace string) *sshsig.Signature {
 	t.Helper()
 	sig, err := sshsig.Sign(strings.NewReader(text), key, sshsig.HashSHA512, namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return sig
 }
@@ -93,9 +87,7 @@ func TestVerifyRefuses(t *testing.T) {
 	forAnotherPurpose := string(sshsig.Armor(sign(t, key, "file")))
 
 	certificate := &ssh.Certificate{Key: key.PublicKey(), CertType: ssh.UserCert}
-	if err := certificate.SignCert(rand.Reader, other); err != nil {
-		t.Fatal(err)
-	}
+	must(t, certificate.SignCert(rand.Reader, other))
 
 	sha1 := sign(t, old, namespace)
 	sha1.Signature.Format = ssh.KeyAlgoRSA
@@ -134,14 +126,10 @@ func TestVerifyRefuses(t *testing.T) {
 func FuzzVerify(f *testing.F) {
 	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 	key, err := ssh.NewSignerFromSigner(private)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 
 	sig, err := sshsig.Sign(strings.NewReader(text), key, sshsig.HashSHA256, namespace)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add([]byte(public(key)), []byte(text), sshsig.Armor(sig))
 	f.Add([]byte("ssh-ed25519 AAAA"), []byte("# counter: 1"), []byte("-----BEGIN SSH SIGNATURE-----"))
 
@@ -153,4 +141,12 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("Verify: got no error for %q, want one: only %q was signed", signed, text)
 		}
 	})
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

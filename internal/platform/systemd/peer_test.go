@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
@@ -361,19 +363,20 @@ func TestNoReconnectForEver(t *testing.T) {
 }
 
 func TestResultOf(t *testing.T) {
-	for _, c := range []struct {
-		what, active, result, want string
-	}{
-		{"stop", "inactive", "success", Done},
-		{"stop", "failed", "timeout", Done},
-		{"stop", "active", "success", Failed},
-		{"restart", "active", "success", Done},
-		{"start", "inactive", "success", Done}, // a oneshot
-		{"restart", "activating", "exit-code", Failed},
-		{"restart", "failed", "exit-code", Failed},
-	} {
-		if got := resultOf(c.what, Unit{State: unitfile.State{Active: c.active, Result: c.result}}); got != c.want {
-			t.Errorf("%s that left the unit %s (%s): got %s, want %s", c.what, c.active, c.result, got, c.want)
+	for _, c := range table.Rows[struct {
+		What, Active, Result, Want string
+	}](t, `
+		stop    | inactive   | success   | done
+		stop    | failed     | timeout   | done
+		stop    | active     | success   | failed
+		restart | active     | success   | done
+		# a oneshot
+		start   | inactive   | success   | done
+		restart | activating | exit-code | failed
+		restart | failed     | exit-code | failed
+	`) {
+		if got := resultOf(c.What, Unit{State: unitfile.State{Active: c.Active, Result: c.Result}}); got != c.Want {
+			t.Errorf("%s that left the unit %s (%s): got %s, want %s", c.What, c.Active, c.Result, got, c.Want)
 		}
 	}
 }

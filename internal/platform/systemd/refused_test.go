@@ -8,32 +8,32 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
 // TestLiteralCommand checks that a colon before the program leaves variables as they are, and what else is before it.
 func TestLiteralCommand(t *testing.T) {
-	for line, want := range map[string]struct {
-		program   string
-		isLiteral bool
-	}{
-		"/bin/a $X":     {"/bin/a", false},
-		":/bin/a $X":    {"/bin/a", true},
-		"-:/bin/a $X":   {"/bin/a", true},
-		":-+/bin/a $X":  {"/bin/a", true},
-		"!!/bin/a $X":   {"/bin/a", false},
-		"@:/bin/a b $X": {"/bin/a", true},
-	} {
+	for line, want := range table.Map[struct {
+		Program   string
+		IsLiteral bool
+	}](t, `
+		/bin/a $X     | /bin/a | false
+		:/bin/a $X    | /bin/a | true
+		-:/bin/a $X   | /bin/a | true
+		:-+/bin/a $X  | /bin/a | true
+		!!/bin/a $X   | /bin/a | false
+		@:/bin/a b $X | /bin/a | true
+	`) {
 		root := writeTree(t, map[string]string{"etc/systemd/system/k.service": "[Service]\n\nExecStart=" + line + "\n"})
 		file, err := systemd.ReadUnitFile(root, "k.service")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		u := file.Unit(kubelet.Argv)
-		if u.Command[0] != want.program || u.Literal != want.isLiteral || u.Refusal != "" {
+		if u.Command[0] != want.Program || u.Literal != want.IsLiteral || u.Refusal != "" {
 			t.Errorf("%s: got %q, %v, %q; want %q, %v and no refusal", line, u.Command[0], u.Literal, u.Refusal,
-				want.program, want.isLiteral)
+				want.Program, want.IsLiteral)
 		}
 		if want := "/etc/systemd/system/k.service:3"; u.CommandAt != want {
 			t.Errorf("%s: got the place %s; want %s", line, u.CommandAt, want)
@@ -56,9 +56,7 @@ func TestNoCommandIsPlaced(t *testing.T) {
 			"etc/systemd/system/k.service.d/a.conf": "[Service]\n" + lines + "\n",
 		})
 		file, err := systemd.ReadUnitFile(root, "k.service")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := file.Unit(kubelet.Argv).Refusal
 		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
 			t.Errorf("%q: got %q; want %q", lines, got, want)
@@ -68,10 +66,18 @@ func TestNoCommandIsPlaced(t *testing.T) {
 
 // TestFindMissingFile checks which environment files must exist before the unit starts.
 func TestFindMissingFile(t *testing.T) {
-	for line, isMissing := range map[string]bool{
-		"/etc/nosuch": true, "-/etc/nosuch": false, "/etc/there": false, "/etc/planned": false, "/etc/gone": true,
-		"/run/nosuch": false, "/etc/%H": false, "/etc/no*": true, "/etc/the*": false, "/etc/%n": true,
-	} {
+	for line, isMissing := range table.Map[bool](t, `
+		/etc/nosuch  | true
+		-/etc/nosuch | false
+		/etc/there   | false
+		/etc/planned | false
+		/etc/gone    | true
+		/run/nosuch  | false
+		/etc/%H      | false
+		/etc/no*     | true
+		/etc/the*    | false
+		/etc/%n      | true
+	`) {
 		root := writeTree(t, map[string]string{
 			"etc/systemd/system/k.service":          "[Service]\nEnvironmentFile=/etc/first\nExecStart=/bin/a\n",
 			"etc/systemd/system/k.service.d/a.conf": "[Service]\nEnvironmentFile=\nEnvironmentFile=" + line + "\n",
@@ -79,9 +85,7 @@ func TestFindMissingFile(t *testing.T) {
 		})
 		planned := map[string][]byte{"/etc/planned": {}, "/etc/gone": nil}
 		u, err := systemd.ReadPlannedUnit(root, "k.service", planned)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		file, place := u.FindMissingFile(root, planned)
 		if want := "/etc/systemd/system/k.service.d/a.conf:3"; (file != "") != isMissing || isMissing && place != want {
 			t.Errorf("%s: got %q at %q; want that one is missing: %t, at %s", line, file, place, isMissing, want)
@@ -121,9 +125,7 @@ func TestRefusedUnits(t *testing.T) {
 		}
 		root := writeTree(t, files)
 		file, err := systemd.ReadUnitFile(root, "k.service")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := file.Unit(kubelet.Argv).Refusal
 
 		cmd := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", filepath.Join(string(root), "etc/systemd/system/k.service"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/prelet/prelet/internal/testing/table"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 
@@ -296,9 +297,7 @@ func TestFailedPre(t *testing.T) {
 // TestFailedPreOfDropIn names the file with the ExecStartPre= that failed.
 func TestFailedPreOfDropIn(t *testing.T) {
 	dropIn := filepath.Join(t.TempDir(), "20-site.conf")
-	if err := os.WriteFile(dropIn, []byte("[Service]\nExecStartPre=-/bin/a\nExecStartPre=+/bin/b -x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dropIn, []byte("[Service]\nExecStartPre=-/bin/a\nExecStartPre=+/bin/b -x\n"), 0o600))
 	p := newPeer(t)
 	p.units["kubelet.service"] = kubelet(map[string]any{
 		"ExecStartPre": []command{{Path: "/bin/b", Code: 1, Status: 3}}, "DropInPaths": []string{"/nowhere", dropIn},
@@ -312,23 +311,23 @@ func TestFailedPreOfDropIn(t *testing.T) {
 // TestNextStart reads when systemd starts a unit again that waits for RestartSec=.
 func TestNextStart(t *testing.T) {
 	const changed = uint64(5_000_000) // microseconds
-	for _, c := range []struct {
-		sub        string
-		wait, next uint64
-		want       time.Duration
-	}{
-		{"running", 600_000_000, 0, 0},
-		{"auto-restart", 600_000_000, 0, 605 * time.Second},
-		{"auto-restart-queued", 1_000_000, 9_000_000, 14 * time.Second},
-		{"auto-restart", math.MaxUint64, 0, math.MaxInt64},
-	} {
+	for _, c := range table.Rows[struct {
+		Sub        string
+		Wait, Next uint64
+		Want       time.Duration
+	}](t, `
+		running             | 600_000_000          | 0         | 0s
+		auto-restart        | 600_000_000          | 0         | 10m5s
+		auto-restart-queued | 1_000_000            | 9_000_000 | 14s
+		auto-restart        | 18446744073709551615 | 0         | 2562047h47m16.854775807s
+	`) {
 		p := newPeer(t)
 		p.units["kubelet.service"] = kubelet(map[string]any{
-			"SubState": c.sub, "StateChangeTimestampMonotonic": changed, "RestartUSec": c.wait, "RestartUSecNext": c.next,
+			"SubState": c.Sub, "StateChangeTimestampMonotonic": changed, "RestartUSec": c.Wait, "RestartUSecNext": c.Next,
 		})
 		u, err := p.reach(t.Context()).Look(t.Context(), "kubelet.service")
-		if err != nil || u.NextStart != c.want {
-			t.Errorf("%+v: got %s, %v; want %s", c, u.NextStart, err, c.want)
+		if err != nil || u.NextStart != c.Want {
+			t.Errorf("%+v: got %s, %v; want %s", c, u.NextStart, err, c.Want)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/godbus/dbus/v5"
 )
 
@@ -23,18 +25,18 @@ func writeFile(t *testing.T, root, path, text string) {
 // TestUnitCredentials reads what systemd would give a unit, from each of its sources and in its order.
 func TestUnitCredentials(t *testing.T) {
 	root := t.TempDir()
-	for path, text := range map[string]string{
-		"/root/token":                              "from a path",
-		"/run/credentials/@system/both":            "received",
-		"/etc/credstore/both":                      "stored",
-		"/usr/lib/credstore/vendor":                "of the image",
-		"/etc/credstore/prelet.var.zone":           "az1",
-		"/etc/credstore/not-loaded":                "x",
-		"/etc/credstore.encrypted/prelet.var.rack": "sealed",
-		"/etc/credstore.encrypted/sealed":          "sealed",
-		"/run/credentials/prelet.service/sealed":   "decrypted at boot",
-		"/etc/credstore/not-a-folder":              "x",
-	} {
+	for path, text := range table.Map[string](t, `
+		/root/token                              | from a path
+		/run/credentials/@system/both            | received
+		/etc/credstore/both                      | stored
+		/usr/lib/credstore/vendor                | of the image
+		/etc/credstore/prelet.var.zone           | az1
+		/etc/credstore/not-loaded                | x
+		/etc/credstore.encrypted/prelet.var.rack | sealed
+		/etc/credstore.encrypted/sealed          | sealed
+		/run/credentials/prelet.service/sealed   | decrypted at boot
+		/etc/credstore/not-a-folder              | x
+	`) {
 		writeFile(t, root, path, text)
 	}
 
@@ -87,9 +89,7 @@ func TestUnitCredentials(t *testing.T) {
 	}
 
 	names, err := Credentials{unit: u}.Names()
-	want := []string{
-		"both", "default", "prelet.var.rack", "prelet.var.zone", "renamed", "sealed", "set-sealed", "token", "tpm",
-	}
+	want := strings.Fields("both default prelet.var.rack prelet.var.zone renamed sealed set-sealed token tpm")
 	if err != nil || !reflect.DeepEqual(names, want) {
 		t.Errorf("Names: got %q, %v; want %q", names, err, want)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/testing/script"
@@ -48,9 +50,7 @@ func TestSpecifiers(t *testing.T) {
 		"etc/systemd/system/bad.service/x":   "a folder",
 	})
 	u, err := systemd.ReadUnitFile(root, "kube-let@a.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	unit := u.Unit(strings.Fields)
 	want := "/usr/bin/kubelet kube-let@a.service kube-let@a kube-let a 7% %H ${%H}"
@@ -85,15 +85,15 @@ func TestGlob(t *testing.T) {
 	root := writeTree(t, map[string]string{
 		"etc/k/a/env": "", "etc/k/b/env": "", "etc/k/.c/env": "", "etc/k/b/other": "", "etc/one": "", "etc/two": "",
 	})
-	for pattern, want := range map[string][]string{
-		"/etc/one":       {"/etc/one"},
-		"/etc/missing":   {"/etc/missing"},
-		"/etc/k/*/env":   {"/etc/k/a/env", "/etc/k/b/env"},
-		"/etc/k/*/e*":    {"/etc/k/a/env", "/etc/k/b/env"},
-		"/etc/k/.*/e?v":  {"/etc/k/.c/env"},
-		"/etc/[!t]*":     {"/etc/k", "/etc/one"},
-		"/etc/missing/*": nil,
-	} {
+	for pattern, want := range table.Map[[]string](t, `
+		/etc/one       | /etc/one
+		/etc/missing   | /etc/missing
+		/etc/k/*/env   | /etc/k/a/env /etc/k/b/env
+		/etc/k/*/e*    | /etc/k/a/env /etc/k/b/env
+		/etc/k/.*/e?v  | /etc/k/.c/env
+		/etc/[!t]*     | /etc/k /etc/one
+		/etc/missing/* |
+	`) {
 		var got []string
 		for _, file := range systemd.Glob(root, pattern) {
 			if _, err := os.Stat(root.Path(file)); err == nil || pattern == "/etc/missing" {
@@ -112,18 +112,14 @@ func writeTree(t *testing.T, files map[string]string) nodefile.Root {
 	root := t.TempDir()
 	for name, text := range files {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		var err error
 		if to, isLink := strings.CutPrefix(text, "-> "); isLink {
 			err = os.Symlink(to, file)
 		} else {
 			err = os.WriteFile(file, []byte(text), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 
 	return nodefile.Root(root)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"github.com/prelet/prelet/internal/platform/unitfile"
@@ -26,9 +28,7 @@ type lines map[string][]string
 func parse(t *testing.T, name string) lines {
 	t.Helper()
 	file, err := os.Open(filepath.Join(packaging, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	options, err := unit.DeserializeOptions(file)
 	if err != nil {
@@ -116,10 +116,10 @@ func TestUnitsLookInRunOnly(t *testing.T) {
 			return true
 		}
 
-		return slices.Contains([]string{
-			"RequiresMountsFor", "WantsMountsFor", "EnvironmentFile", "PIDFile", "RootDirectory", "RootImage",
-			"StateDirectory", "CacheDirectory", "LogsDirectory", "ConfigurationDirectory", "PrivateTmp",
-		}, name)
+		return slices.Contains(strings.Fields(`
+			RequiresMountsFor WantsMountsFor EnvironmentFile PIDFile RootDirectory RootImage StateDirectory
+			CacheDirectory LogsDirectory ConfigurationDirectory PrivateTmp
+		`), name)
 	}
 
 	files := 0
@@ -161,10 +161,10 @@ func TestUnitsHaveInCommon(t *testing.T) {
 	for _, name := range ours {
 		u := parse(t, name)
 		// The others imply the first, each for its folders on a disk (systemd.exec(5)).
-		for _, key := range []string{
-			"Unit.RequiresMountsFor", "Service.StateDirectory", "Service.CacheDirectory", "Service.LogsDirectory",
-			"Service.PrivateTmp", "Service.WorkingDirectory", "Service.RootDirectory",
-		} {
+		for _, key := range strings.Fields(`
+			Unit.RequiresMountsFor Service.StateDirectory Service.CacheDirectory Service.LogsDirectory
+			Service.PrivateTmp Service.WorkingDirectory Service.RootDirectory
+		`) {
 			if u[key] != nil {
 				t.Errorf("%s: got %s=, want none, because it keeps a node down whose disk is absent", name, key)
 			}
@@ -173,17 +173,24 @@ func TestUnitsHaveInCommon(t *testing.T) {
 		if name != "prelet-verify.service" { // which runs no detector
 			capabilities += " CAP_SETUID CAP_SETGID CAP_KILL"
 		}
-		for key, want := range map[string]string{
-			"Service.ExecStartPre":       "-+systemd-tmpfiles --create prelet.conf",
-			"Unit.StartLimitIntervalSec": "0", "Service.Restart": "on-failure", "Service.NotifyAccess": "main",
-			"Service.Environment": "PRELET_BOOT_ID=%b GOMAXPROCS=4", "Service.TimerSlackNSec": "1ms",
-			"Service.RuntimeDirectory": "prelet", "Service.RuntimeDirectoryMode": "0755", "Service.RuntimeDirectoryPreserve": "yes",
-			"Service.UMask":         "0077",
-			"Service.ProtectSystem": "strict", "Service.NoNewPrivileges": "yes", "Service.DevicePolicy": "closed",
-			"Service.RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK",
-			"Service.CapabilityBoundingSet":   capabilities,
-			"Service.SystemCallErrorNumber":   "EPERM",
-		} {
+		for key, want := range table.Map[string](t, `
+			Service.ExecStartPre             | -+systemd-tmpfiles --create prelet.conf
+			Unit.StartLimitIntervalSec       | 0
+			Service.Restart                  | on-failure
+			Service.NotifyAccess             | main
+			Service.Environment              | PRELET_BOOT_ID=%b GOMAXPROCS=4
+			Service.TimerSlackNSec           | 1ms
+			Service.RuntimeDirectory         | prelet
+			Service.RuntimeDirectoryMode     | 0755
+			Service.RuntimeDirectoryPreserve | yes
+			Service.UMask                    | 0077
+			Service.ProtectSystem            | strict
+			Service.NoNewPrivileges          | yes
+			Service.DevicePolicy             | closed
+			Service.RestrictAddressFamilies  | AF_UNIX AF_INET AF_INET6 AF_NETLINK
+			Service.CapabilityBoundingSet    | {capabilities}
+			Service.SystemCallErrorNumber    | EPERM
+		`, "capabilities", capabilities) {
 			if got := strings.Join(u[key], " "); got != want {
 				t.Errorf("%s: %s is %q, want %q", name, key, got, want)
 			}
@@ -245,9 +252,7 @@ func TestCredentialsMayBeMissing(t *testing.T) {
 func TestWritablePathsExist(t *testing.T) {
 	made := []string{"/etc"} // every system has it
 	text, err := os.ReadFile(filepath.Join(packaging, "tmpfiles.d/prelet.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "d" || fields[0] == "f") {
 			made = append(made, fields[1])
@@ -275,9 +280,7 @@ func TestWritablePathsExist(t *testing.T) {
 // socket.
 func TestUnitsBoundDetectors(t *testing.T) {
 	file, err := os.ReadFile(filepath.Join(packaging, "sysusers.d/prelet.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var folders []string
 	for line := range strings.Lines(string(file)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "u" {
@@ -310,5 +313,13 @@ func TestUnitsBoundDetectors(t *testing.T) {
 				t.Errorf("%s: %s: got %q, want %q", name, key, got, lines)
 			}
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

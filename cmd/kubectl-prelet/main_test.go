@@ -18,6 +18,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,12 +138,13 @@ func TestList(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	s := serveNodes(t)
-	for args, want := range map[string][]string{
-		"n1":      {"generation  7\n", "revision    v2\n", "stale: ConfigMap x is of an earlier boot?[2J\n", "explain code/stale\n", "2026"},
-		"show n2": {"NotReady: Kubelet stopped posting", "report  none: the site has no annotations {}", "prelet status"},
-		"show n3": {"degraded    no\n"},
-		"n4":      {`annotation prelet.github.io/generation is "x", not the number of a generation`},
-	} {
+	for args, want := range table.Map[[]string](t, `
+		n1
+		  | "generation  7\n" "revision    v2\n" "stale: ConfigMap x is of an earlier boot?[2J\n" "explain code/stale\n" 2026
+		show n2 | "NotReady: Kubelet stopped posting" "report  none: the site has no annotations {}" "prelet status"
+		show n3 | "degraded    no\n"
+		n4      | "annotation prelet.github.io/generation is \"x\", not the number of a generation"
+	`) {
 		out, _, err := runPlugin(t, s, strings.Fields(args)...)
 		for _, part := range want {
 			if err != nil || !strings.Contains(out, part) {
@@ -153,17 +156,16 @@ func TestShow(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	s := serveNodes(t)
-	for args, want := range map[string]string{
-		"n9":            `cannot get node n9 at ` + s.URL + `: no node n9`,
-		"../secret":     `invalid node name "../secret"`,
-		"..":            `invalid node name ".."`,
-		"-o toml":       `invalid -o "toml": the formats are json, yaml and wide`,
-		"n1 n2":         "accepts at most 1 arg",
-		"n1 --degraded": "NODE excludes --selector and --degraded",
-		"n1 -l wave=1":  "NODE excludes --selector and --degraded",
-
-		"--as a --as-user-extra b": "want KEY=VALUE",
-	} {
+	for args, want := range table.Map[string](t, `
+		n9                       | cannot get node n9 at {s.URL}: no node n9
+		../secret                | invalid node name "../secret"
+		..                       | invalid node name ".."
+		-o toml                  | invalid -o "toml": the formats are json, yaml and wide
+		n1 n2                    | accepts at most 1 arg
+		n1 --degraded            | NODE excludes --selector and --degraded
+		n1 -l wave=1             | NODE excludes --selector and --degraded
+		--as a --as-user-extra b | want KEY=VALUE
+	`, "s.URL", s.URL) {
 		out, _, err := runPlugin(t, s, strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%s: got %v, %q; want an error with %q and no output", args, err, out, want)
@@ -234,9 +236,7 @@ func TestTimeoutInPod(t *testing.T) {
 
 	o := listFlags{cluster: podConfig{host: silent.URL}, timeout: "50ms"}
 	c, err := o.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := c.list(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "exceeded") {
 		t.Errorf("nodes of a silent API server: got %v, want an error with %q", err, "exceeded")
 	}
@@ -274,9 +274,7 @@ func TestConnectionFlags(t *testing.T) {
 		"contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "me"}},
 			{"name": "here", "context": {"cluster": "here", "user": "me"}},
 			{"name": "anonymous", "context": {"cluster": "here"}}]}`, s.URL)
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 
 	for args, want := range map[string]map[string]string{
 		"--context here":                                {"Authorization": "Bearer mine"},
@@ -318,9 +316,7 @@ func TestHidePassword(t *testing.T) {
 func TestFindTime(t *testing.T) {
 	entry := func(field, at string) metav1.ManagedFieldsEntry {
 		when, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fields := fmt.Sprintf(`{"f:metadata":{"f:annotations":{%q:{}}}}`, "f:"+field)
 
 		return metav1.ManagedFieldsEntry{Time: &metav1.Time{Time: when}, FieldsV1: metav1.NewFieldsV1(fields)}
@@ -362,9 +358,7 @@ func TestLongAndHostileReports(t *testing.T) {
 	long := strings.Repeat("é", 3000)
 	wide := node{Name: "n1", Status: "Ready", Report: &annotation.Content{Plan: "sha256:" + long, Revision: "\u009b" + long}}
 	var b bytes.Buffer
-	if err := printTable(&b, []node{wide}, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, printTable(&b, []node{wide}, false))
 	for line := range strings.Lines(b.String()) {
 		if n := len([]rune(line)); n > 120 || !utf8.ValidString(line) || strings.Contains(line, "\u009b") {
 			t.Errorf("got a line of %d characters, want at most 120, in UTF-8, without U+009B: %q", n, line)
@@ -383,9 +377,7 @@ func TestLongAndHostileReports(t *testing.T) {
 // A table that could not be written is an error, also where the printer has nothing left to write at its end.
 func TestTableIsNotWritten(t *testing.T) {
 	readOnly, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer readOnly.Close()
 	if err := printTable(readOnly, make([]node, 100), false); err == nil {
 		t.Error("100 nodes to a file that is open for reading: got no error, want one")
@@ -397,21 +389,15 @@ func TestInvisibleJSON(t *testing.T) {
 	hostile := "a\u009b31m\u202eb\u2066c\u200bd\x7f"
 	want := node{Name: "n1", Report: &annotation.Content{Revision: hostile}}
 	var b bytes.Buffer
-	if err := new(listFlags).print(&b, document{Nodes: []node{want}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, new(listFlags).print(&b, document{Nodes: []node{want}}))
 	var asYAML bytes.Buffer
-	if err := (&listFlags{output: "yaml"}).print(&asYAML, document{Nodes: []node{want}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&listFlags{output: "yaml"}).print(&asYAML, document{Nodes: []node{want}}))
 	if both := b.String() + asYAML.String(); strings.ContainsAny(both, "\u009b\u202e\u2066\u200b\x7f") {
 		t.Errorf("got %q, want invisible characters escaped", both)
 	}
 
 	var got document
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b.Bytes(), &got))
 	if got.Nodes[0].Report.Revision != hostile {
 		t.Errorf("got revision %q, want %q", got.Nodes[0].Report.Revision, hostile)
 	}
@@ -431,9 +417,7 @@ func TestKrewManifest(t *testing.T) {
 	}
 
 	text, err := os.ReadFile(filepath.Join(out, "prelet.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var manifest krewPlugin
 	if err := yaml.UnmarshalStrict(text, &manifest); err != nil || len(manifest.Spec.Platforms) != 1 {
 		t.Fatalf("got %v\n%s\nwant the fields of a Plugin, for one platform", err, text)
@@ -469,9 +453,7 @@ func TestKrewManifest(t *testing.T) {
 // TestKrewTemplate executes .krew.yaml as krew-release-bot does: its manifest is right, and has the archives of build.sh.
 func TestKrewTemplate(t *testing.T) {
 	text, err := os.ReadFile("../../.krew.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const tag = "v9.8.7"
 	addURIAndSha := func(uri, got string) string {
 		if got != tag {
@@ -481,12 +463,8 @@ func TestKrewTemplate(t *testing.T) {
 	}
 	var made strings.Builder
 	parsed, err := template.New("").Funcs(template.FuncMap{"addURIAndSha": addURIAndSha}).Parse(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parsed.Execute(&made, map[string]string{"TagName": tag}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, parsed.Execute(&made, map[string]string{"TagName": tag}))
 	var manifest krewPlugin
 	if err := yaml.UnmarshalStrict([]byte(made.String()), &manifest); err != nil {
 		t.Fatalf("got %v\n%s\nwant the fields of a Plugin", err, &made)
@@ -496,9 +474,7 @@ func TestKrewTemplate(t *testing.T) {
 	}
 
 	script, err := os.ReadFile("../../packaging/krew/build.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	built := regexp.MustCompile(`KREW_PLATFORMS:-([^}]+)}`).FindStringSubmatch(string(script))
 	var got []string
 	for _, p := range manifest.Spec.Platforms {
@@ -564,4 +540,12 @@ func (p krewPlugin) check() (problems []string) {
 	}
 
 	return problems
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

@@ -20,13 +20,9 @@ func TestKindOf(t *testing.T) {
 		"ca.crt": "-----BEGIN CERTIFICATE-----\nMII",
 		"site":   "# a site\ncluster {}\n",
 	} {
-		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(in(name), []byte(text), 0o600))
 	}
-	if err := syscall.Mkfifo(in("pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(in("pipe"), 0o600))
 
 	for name, want := range map[string]string{
 		"config": texts.KindKubeconfig, "ca.crt": texts.KindCertificate, "site": "", "pipe": "", ".": "", "gone": "",

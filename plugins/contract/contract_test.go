@@ -45,9 +45,7 @@ type cases struct {
 func readCases(t testing.TB) (out cases) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/cases.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	decode(t, text, &out)
 	return out
 }
@@ -56,9 +54,7 @@ func decode(t testing.TB, text []byte, into any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decode(into))
 }
 
 // describe returns the description of the cases with the fields of change.
@@ -67,9 +63,7 @@ func (c cases) describe(t testing.TB, change map[string]any) (d contract.Descrip
 	fields := maps.Clone(c.Description)
 	maps.Copy(fields, change)
 	text, err := json.Marshal(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	decode(t, text, &d)
 	return d
 }
@@ -95,9 +89,7 @@ func TestDescription(t *testing.T) {
 
 	// A lock file holds it as JSON.
 	text, err := json.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var read contract.Description
 	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, whole) {
 		t.Errorf("description from a lock file: got %v\n%+v\nwant\n%+v", err, read, whole)
@@ -276,9 +268,7 @@ func TestHiddenCharacters(t *testing.T) {
 	c := readCases(t)
 	for _, hex := range strings.Fields(c.Hidden) {
 		r, err := strconv.ParseInt(hex, 16, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := "a" + string(rune(r)) + "b"
 		for path, a := range map[string]contract.Answer{
 			"warnings[0]":        {Warnings: []string{s}},
@@ -314,5 +304,13 @@ func TestShorten(t *testing.T) {
 		if got := contract.Shorten(test.s, test.n); got != test.want {
 			t.Errorf("Shorten(%q, %d): got %q, want %q", test.s, test.n, got, test.want)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -15,9 +15,7 @@ func TestReleasedStatus(t *testing.T) {
 	for _, version := range versions {
 		path := filepath.Join(version, StatusFile)
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s, err := Decode(text)
 		if err != nil || s.Generation != 2 || s.Verdict != "pending" || len(s.Stages) != 8 {
 			t.Errorf("%s: got %+v, %v; want generation 2, pending, after 8 stages", path, s, err)

@@ -47,18 +47,14 @@ func (b *bench) reporter(t *testing.T, change func(*ReporterConfig)) *Reporter {
 		change(&o)
 	}
 	r, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
 func (b *bench) load(t *testing.T) *Status {
 	t.Helper()
 	s, err := Load(b.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -76,9 +72,7 @@ func TestRun(t *testing.T) {
 	r.Verdict("pending", "")
 	b.now = b.now.Add(time.Second)
 	s, err := finish(r, "", "generation 7 is in place")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	judged := s
 	judged.Verdict = "good"
 	if s.State != OK || s.InBoot(s.BootID) != Running || judged.InBoot(s.BootID) != OK ||
@@ -167,9 +161,7 @@ func TestErrorCode(t *testing.T) {
 		`{"format_version":1,"state":"failed","exit":50}`:                        fault.Internal,
 	} {
 		s, err := Decode([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := s.ErrorCode(); got != want {
 			t.Errorf("%s: got code %q; want %q", text, got, want)
 		}
@@ -196,9 +188,7 @@ func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
 	if s := next.Status(); s.Generation != 0 || len(s.Stages) != 0 || len(s.Degraded) != 0 {
 		t.Errorf("the next boot: got %+v; want a fresh status", s)
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, StatusFile), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(b.dir, StatusFile), []byte("{"), 0o600))
 	if s := b.reporter(t, func(o *ReporterConfig) { o.Continue = true }).Status(); s.State != Running {
 		t.Errorf("after an unreadable status: got %+v; want a running one", s)
 	}
@@ -246,9 +236,7 @@ func TestRedaction(t *testing.T) {
 	all := b.log.String() + strings.Join(b.status, "\n")
 	for _, name := range []string{StatusFile, MetricsFile} {
 		text, err := os.ReadFile(filepath.Join(b.dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all += string(text)
 	}
 	if strings.Contains(all, canary) {
@@ -291,9 +279,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(b.dir, MetricsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{
 		`prelet_info{version="1\"2\\3\n"} 1`, `prelet_state{state="failed"} 1`, `prelet_error{code="rolled-back"} 1`, `prelet_state{state="ok"} 0`, `prelet_exit_code 50`,
 		`prelet_generation 3`, `prelet_verdict{verdict="bad"} 1`, `prelet_verdict{verdict="good"} 0`, `prelet_held 0`,
@@ -326,9 +312,7 @@ func TestMetrics(t *testing.T) {
 func (b *bench) metrics(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.dir, MetricsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	out := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -478,9 +462,7 @@ func TestLoadRefuses(t *testing.T) {
 		"huge":    `{"format_version":1,"state":"ok","summary":"` + strings.Repeat("x", StatusLimit) + `"}`,
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o600))
 		if s, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: got %+v, %v; want an error with the path", name, s, err)
 		}
@@ -516,9 +498,7 @@ func FuzzStatus(f *testing.F) {
 // The page on monitoring has each id under which an entry can be found.
 func TestMessageIDsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operators/monitoring.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, id := range readMessageIDs(t) {
 		if !strings.Contains(string(page), "`"+id+"`") {
 			t.Errorf("%s: got no line in docs/operators/monitoring.md, want one", id)
@@ -530,9 +510,7 @@ func TestMessageIDsAreDocumented(t *testing.T) {
 func readMessageIDs(t *testing.T) (ids []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "report.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Message") {
 			ids = append(ids, strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`))
@@ -550,9 +528,7 @@ func readMessageIDs(t *testing.T) (ids []string) {
 func TestCatalog(t *testing.T) {
 	const path = "../../../packaging/systemd/catalog/prelet.catalog"
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, entry := range strings.Split(string(text), "\n-- ")[1:] {
 		id, rest, _ := strings.Cut(entry, "\n")
@@ -580,13 +556,9 @@ func TestCatalog(t *testing.T) {
 	}
 	root := t.TempDir()
 	for _, folder := range []string{"usr/lib/systemd/catalog", "var/lib/systemd/catalog"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
-	if err := os.WriteFile(filepath.Join(root, "usr/lib/systemd/catalog/prelet.catalog"), text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, "usr/lib/systemd/catalog/prelet.catalog"), text, 0o644))
 	for _, verb := range []string{"--update-catalog", "--list-catalog"} {
 		out, err := exec.CommandContext(t.Context(), tool, "--root="+root, verb).CombinedOutput()
 		if err != nil {
@@ -638,5 +610,13 @@ func TestUnitOfMessages(t *testing.T) {
 	finish("", false, "")
 	if got := b.load(t).Unit; got != "" {
 		t.Errorf("unit: got %q, want none of a run by hand", got)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -196,9 +196,7 @@ func TestLoading(t *testing.T) {
 	const version = "proc/driver/nvidia/version" // which is there before the GPUs are
 	put(version, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Mon Jan 20 00:00:00 UTC 2025")
 	root, err := sdk.NewRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	devices := []sdk.PCIDevice{{Address: "00ff:17:00.0", Vendor: "10de", Device: "2330", Class: "030200"}}
 	detect := func() contract.Answer {
 		return detectInBubble(t, nil, func(library) sdk.Detector { return detector() }, nil, devices, root)
@@ -215,9 +213,7 @@ func TestLoading(t *testing.T) {
 				loading)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, version)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, version)))
 
 	a = detectInBubble(t, nil, func(library) sdk.Detector {
 		time.AfterFunc(500*time.Millisecond, func() { write("live") })
@@ -428,4 +424,12 @@ func FuzzProc(f *testing.F) {
 		tree(t, root.Dir(), version, information)
 		detectortest.Detect(t, detector(), root, nil)
 	})
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

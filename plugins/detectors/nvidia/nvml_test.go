@@ -81,9 +81,7 @@ func query(l nvml.Interface, info nvml.GpuFabricInfo_v2, r nvml.Return) (machine
 
 func TestQuery(t *testing.T) {
 	m, err := query(mocked(), nvml.GpuFabricInfo_v2{}, nvml.ERROR_NOT_SUPPORTED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(m.failures) != 1 || len(m.undecided) > 0 || m.failures[0] != "GPU 1: it has fallen off the bus" || m.gpus[0].virtualization != "host-vgpu" {
 		t.Errorf("got failures %q, virtualization %q; want GPU 1 and host-vgpu", m.failures, m.gpus[0].virtualization)
 	}
@@ -251,9 +249,7 @@ func TestOldLibrary(t *testing.T) {
 // of the structure for the fabric. One of its GPUs is healthy, and then has each fault.
 func TestLibrary(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
 	header := filepath.Join(strings.TrimSpace(string(dir)), "pkg/nvml")
 	const source = "../../../test/detectors/nvml/mock.c"

@@ -23,7 +23,5 @@ func tree(t *testing.T, dir, version, information string) {
 	)
 	f.File("/proc/driver/nvidia/version", version)
 	f.File("/proc/driver/nvidia/gpus/0000:17:00.0/information", information)
-	if err := f.Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Write(dir))
 }

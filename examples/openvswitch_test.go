@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -114,36 +115,40 @@ func TestSRIOV(t *testing.T) {
 	const key = "network.netease.com/sriov-type"
 	i := slices.IndexFunc(all(), func(e example) bool { return e.name == "legacy-vm" })
 	e := all()[i]
-	for _, tt := range []struct {
-		machine      string
-		locked, dpdk bool
-		want         string
-	}{
-		{"legacy-mt27710", true, true, "mlnx-25G"},
-		{"legacy-mt27710-down", true, true, ""}, // its link reports no speed, from which the script made its label
-		{"legacy-xxv710", true, true, "intel-25G"},
-		{"legacy-x710", true, true, "intel-10G"},
-		{"legacy-82599", true, true, "intel-10G"},
-		{"bare-vm", true, true, ""},
-		{"legacy-x710 as 8086:1581", true, true, "intel-10G"},
-		{"legacy-x710 as 8086:1586", true, true, "intel-10G"},
-		{"legacy-x710 as 8086:1589", true, true, "intel-10G"},
-		{"legacy-x710 as 8086:15ff", true, true, "intel-10G"},
-		{"legacy-x710 as 8086:1583", true, true, ""}, // an XL710 is not on the list
-		// The list decides, not where the cards stand, and the first family of it that is there, not the first with a
-		// name.
-		{"legacy-mt27710 + legacy-x710", true, true, "mlnx-25G"},
-		{"legacy-x710 + legacy-mt27710", true, true, "mlnx-25G"},
-		{"legacy-82599 + legacy-x710 + legacy-xxv710", true, true, "intel-25G"},
-		{"legacy-mt27710-down + legacy-82599", true, true, ""},
-		{"legacy-mt27710-down + legacy-xxv710", true, true, ""},
-		{"legacy-mt27710-down + legacy-mt27710", true, true, "mlnx-25G"}, // the first port that has a speed
-		{"legacy-82599", true, false, ""},
-		{"legacy-82599", false, true, ""}, // the detector is not installed: degraded, and no label
-	} {
+	for _, tt := range table.YAML[[]struct {
+		Machine      string
+		Locked, DPDK bool
+		Want         string
+	}](t, `
+- {machine: legacy-mt27710, locked: true, dpdk: true, want: mlnx-25G}
+# its link reports no speed, from which the script made its label
+- {machine: legacy-mt27710-down, locked: true, dpdk: true}
+- {machine: legacy-xxv710, locked: true, dpdk: true, want: intel-25G}
+- {machine: legacy-x710, locked: true, dpdk: true, want: intel-10G}
+- {machine: legacy-82599, locked: true, dpdk: true, want: intel-10G}
+- {machine: bare-vm, locked: true, dpdk: true}
+- {machine: legacy-x710 as 8086:1581, locked: true, dpdk: true, want: intel-10G}
+- {machine: legacy-x710 as 8086:1586, locked: true, dpdk: true, want: intel-10G}
+- {machine: legacy-x710 as 8086:1589, locked: true, dpdk: true, want: intel-10G}
+- {machine: legacy-x710 as 8086:15ff, locked: true, dpdk: true, want: intel-10G}
+# an XL710 is not on the list
+- {machine: legacy-x710 as 8086:1583, locked: true, dpdk: true}
+# The list decides, not where the cards stand, and the first family of it that is there, not the first with a
+# name.
+- {machine: legacy-mt27710 + legacy-x710, locked: true, dpdk: true, want: mlnx-25G}
+- {machine: legacy-x710 + legacy-mt27710, locked: true, dpdk: true, want: mlnx-25G}
+- {machine: legacy-82599 + legacy-x710 + legacy-xxv710, locked: true, dpdk: true, want: intel-25G}
+- {machine: legacy-mt27710-down + legacy-82599, locked: true, dpdk: true}
+- {machine: legacy-mt27710-down + legacy-xxv710, locked: true, dpdk: true}
+# the first port that has a speed
+- {machine: legacy-mt27710-down + legacy-mt27710, locked: true, dpdk: true, want: mlnx-25G}
+- {machine: legacy-82599, locked: true}
+# the detector is not installed: degraded, and no label
+- {machine: legacy-82599, dpdk: true}
+`) {
 		s := e.load(t)
-		cards := withCards(t, e.world(t, s, strings.Fields(tt.machine)[0], secrets{"bootstrap-token": token}), tt.machine)
-		p := planSite(t, s, openVSwitch(t, cards, tt.locked, tt.dpdk))
+		cards := withCards(t, e.world(t, s, strings.Fields(tt.Machine)[0], secrets{"bootstrap-token": token}), tt.Machine)
+		p := planSite(t, s, openVSwitch(t, cards, tt.Locked, tt.DPDK))
 
 		var got, want []string
 		for _, l := range p.Node.Labels {
@@ -156,8 +161,8 @@ func TestSRIOV(t *testing.T) {
 				got = append(got, taint.Value+":"+string(taint.Effect))
 			}
 		}
-		if tt.want != "" {
-			want = []string{tt.want, tt.want + ":NoSchedule"}
+		if tt.Want != "" {
+			want = []string{tt.Want, tt.Want + ":NoSchedule"}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%+v: got label and taint %q, want %q", tt, got, want)

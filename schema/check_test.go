@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func parse(t *testing.T, text string) *hclsyntax.Body {
@@ -29,38 +30,166 @@ func TestCheck(t *testing.T) {
 			{Type: "part", Labels: []string{"name"}, ForEach: true, Fields: []Field{Attr[string]{Name: "kind"}}},
 			{Type: "rest", Free: true},
 		}}
-	for _, c := range []struct {
-		name, text string
-		extra      []string
-		code       fault.Code // "": accepted
-		at         string     // where the message points
-		says       string
-	}{
-		{name: "all is well", text: "size = 1\ncolor = \"red\"\nlid { open = true }\npart \"a\" {}\npart \"b\" {}\n"},
-		{name: "misspelt argument", text: "size = 1\ncolour = \"red\"\n", code: fault.UnknownArgument, at: "2,1-7", says: `Did you mean "color"?`},
-		{name: "an argument of nothing alike", text: "size = 1\nweight = 2\n", code: fault.UnknownArgument, at: "2,1-7", says: "There is: color, size."},
-		{name: "a block with an equals sign", text: "size = 1\nlid = {}\n", code: fault.UnknownArgument, at: "2,1-4", says: "without the equals sign"},
-		{name: "an argument as a block", text: "size = 1\ncolor {}\n", code: fault.UnknownBlock, at: "2,1-6", says: "color is an argument"},
-		{name: "misspelt block", text: "size = 1\nlids {}\n", code: fault.UnknownBlock, at: "2,1-5", says: `Did you mean "lid"?`},
-		{name: "an argument of an inner block", text: "size = 1\nopen = true\n", code: fault.UnknownArgument, at: "2,1-5", says: "It belongs in lid { … }."},
-		{name: "a block of an inner block", text: "size = 1\nhinge {}\n", code: fault.UnknownBlock, at: "2,1-6", says: "It belongs in lid { … }."},
-		{name: "a required argument misspelt", text: "sizes = 1\n", code: fault.UnknownArgument, at: "1,1-6", says: `Did you mean "size"?`},
-		{name: "a required argument misspelt, as a block", text: "sizes {}\n", code: fault.UnknownBlock, at: "1,1-6", says: "size is an argument: write size = …."},
-		{name: "a word of another language", text: "size = 1\nif = true\n", code: fault.UnknownArgument, at: "2,1-3", says: "Write when = CONDITION."},
-		{name: "missing", text: "color = \"red\"\n", code: fault.MissingArgument, at: "1,1-1", says: "needs size (number). How large."},
-		{name: "missing label", text: "size = 1\npart {}\n", code: fault.UnknownBlock, at: "2,1-5", says: `part "NAME" { … }`},
-		{name: "too many", text: "size = 1\nlid {}\nlid {}\nlid {}\n", code: fault.Duplicate, at: "3,1-4", says: "takes 1 of it"},
-		{name: "one name twice", text: "size = 1\npart \"a\" {}\npart \"a\" {}\npart \"a\" {}\n", code: fault.Duplicate, at: "3,1-9", says: "another name"},
-		{name: "inside of a block", text: "size = 1\nlid {\n  opne = true\n}\n", code: fault.UnknownArgument, at: "3,3-7", says: `Did you mean "open"?`},
-		{name: "for_each where it is taken", text: "size = 1\npart \"a\" {\n  for_each = {}\n  when = true\n}\n"},
-		{name: "for_each where it is not", text: "size = 1\nlid {\n  for_each = {}\n}\n", code: fault.UnknownArgument, at: "3,3-11", says: "There is: open."},
-		{name: "what the caller handles", text: "size = 1\ntimeout = \"1s\"\n", extra: []string{"timeout"}},
-		{name: "a free block takes all arguments", text: "size = 1\nrest {\n  x = 1\n  y = {}\n}\n"},
-		{name: "a block in a free block", text: "size = 1\nrest {\n  y {}\n}\n", code: fault.UnknownBlock, at: "3,3-4", says: "y is an argument: write y = { … }."},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			diags := b.Check(parse(t, c.text), nil, c.extra...)
-			if c.code == "" {
+	for _, c := range table.YAML[[]struct {
+		Name, Text string
+		Extra      []string
+		Code       fault.Code // "": accepted
+		At         string     // where the message points
+		Says       string
+	}](t, `
+- name: all is well
+  text: |
+    size = 1
+    color = "red"
+    lid { open = true }
+    part "a" {}
+    part "b" {}
+- name: misspelt argument
+  text: |
+    size = 1
+    colour = "red"
+  code: unknown-argument
+  at: 2,1-7
+  says: Did you mean "color"?
+- name: an argument of nothing alike
+  text: |
+    size = 1
+    weight = 2
+  code: unknown-argument
+  at: 2,1-7
+  says: 'There is: color, size.'
+- name: a block with an equals sign
+  text: |
+    size = 1
+    lid = {}
+  code: unknown-argument
+  at: 2,1-4
+  says: without the equals sign
+- name: an argument as a block
+  text: |
+    size = 1
+    color {}
+  code: unknown-block
+  at: 2,1-6
+  says: color is an argument
+- name: misspelt block
+  text: |
+    size = 1
+    lids {}
+  code: unknown-block
+  at: 2,1-5
+  says: Did you mean "lid"?
+- name: an argument of an inner block
+  text: |
+    size = 1
+    open = true
+  code: unknown-argument
+  at: 2,1-5
+  says: It belongs in lid { … }.
+- name: a block of an inner block
+  text: |
+    size = 1
+    hinge {}
+  code: unknown-block
+  at: 2,1-6
+  says: It belongs in lid { … }.
+- name: a required argument misspelt
+  text: "sizes = 1\n"
+  code: unknown-argument
+  at: 1,1-6
+  says: Did you mean "size"?
+- name: a required argument misspelt, as a block
+  text: "sizes {}\n"
+  code: unknown-block
+  at: 1,1-6
+  says: 'size is an argument: write size = ….'
+- name: a word of another language
+  text: |
+    size = 1
+    if = true
+  code: unknown-argument
+  at: 2,1-3
+  says: Write when = CONDITION.
+- name: missing
+  text: "color = \"red\"\n"
+  code: missing-argument
+  at: 1,1-1
+  says: needs size (number). How large.
+- name: missing label
+  text: |
+    size = 1
+    part {}
+  code: unknown-block
+  at: 2,1-5
+  says: part "NAME" { … }
+- name: too many
+  text: |
+    size = 1
+    lid {}
+    lid {}
+    lid {}
+  code: duplicate
+  at: 3,1-4
+  says: takes 1 of it
+- name: one name twice
+  text: |
+    size = 1
+    part "a" {}
+    part "a" {}
+    part "a" {}
+  code: duplicate
+  at: 3,1-9
+  says: another name
+- name: inside of a block
+  text: |
+    size = 1
+    lid {
+      opne = true
+    }
+  code: unknown-argument
+  at: 3,3-7
+  says: Did you mean "open"?
+- name: for_each where it is taken
+  text: |
+    size = 1
+    part "a" {
+      for_each = {}
+      when = true
+    }
+- name: for_each where it is not
+  text: |
+    size = 1
+    lid {
+      for_each = {}
+    }
+  code: unknown-argument
+  at: 3,3-11
+  says: 'There is: open.'
+- name: what the caller handles
+  text: |
+    size = 1
+    timeout = "1s"
+  extra: [timeout]
+- name: a free block takes all arguments
+  text: |
+    size = 1
+    rest {
+      x = 1
+      y = {}
+    }
+- name: a block in a free block
+  text: |
+    size = 1
+    rest {
+      y {}
+    }
+  code: unknown-block
+  at: 3,3-4
+  says: 'y is an argument: write y = { … }.'
+`) {
+		t.Run(c.Name, func(t *testing.T) {
+			diags := b.Check(parse(t, c.Text), nil, c.Extra...)
+			if c.Code == "" {
 				if len(diags) > 0 {
 					t.Fatalf("got %s, want no error", diags)
 				}
@@ -71,8 +200,8 @@ func TestCheck(t *testing.T) {
 			}
 			d := diags[0]
 			at := strings.TrimPrefix(d.Subject.String(), "test.hcl:")
-			if origin.CodeOf(d) != c.code || at != c.at || !strings.Contains(d.Detail, c.says) {
-				t.Errorf("%s at %s: %s\nwant %s at %s: …%s…", origin.CodeOf(d), at, d.Detail, c.code, c.at, c.says)
+			if origin.CodeOf(d) != c.Code || at != c.At || !strings.Contains(d.Detail, c.Says) {
+				t.Errorf("%s at %s: %s\nwant %s at %s: …%s…", origin.CodeOf(d), at, d.Detail, c.Code, c.At, c.Says)
 			}
 		})
 	}

@@ -3,35 +3,37 @@ package schema
 import (
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestGrants checks that no grant covers all devices or the whole machine, and that each message names a form that is
 // accepted.
 func TestGrants(t *testing.T) {
-	for _, c := range []struct {
-		path, devices, read string // what the message contains; "": it is granted
-	}{
-		{"/dev/nvidia*", "", ""},
-		{"/dev/dri/card0", "", ""},
-		{"/dev/dri", "", ""},
-		{"/dev", "all devices", ""},
-		{"/dev/*", "all devices", ""},
-		{"/dev/??*", "all devices", ""},
-		{"/dev/**", "**", "**"},
-		{"/", "the whole machine", "the whole machine"},
-		{"//", "the whole machine", "the whole machine"},
-		{"/*", "every folder", "every folder"},
-		{"/*/nvidia0", "every folder", "every folder"},
-		{"dev/nvidia0", `"/dev/nvidia0"`, `"/dev/nvidia0"`},
-		{"/dev/../dev/nvidia0", `"/dev/nvidia0"`, `"/dev/nvidia0"`},
-		{"/dev/[", "not a valid pattern", "not a valid pattern"},
-	} {
+	for _, c := range table.YAML[[]struct {
+		Path, Devices, Read string // what the message contains; "": it is granted
+	}](t, `
+- {path: /dev/nvidia*}
+- {path: /dev/dri/card0}
+- {path: /dev/dri}
+- {path: /dev, devices: all devices}
+- {path: /dev/*, devices: all devices}
+- {path: '/dev/??*', devices: all devices}
+- {path: /dev/**, devices: '**', read: '**'}
+- {path: /, devices: the whole machine, read: the whole machine}
+- {path: //, devices: the whole machine, read: the whole machine}
+- {path: /*, devices: every folder, read: every folder}
+- {path: /*/nvidia0, devices: every folder, read: every folder}
+- {path: dev/nvidia0, devices: '"/dev/nvidia0"', read: '"/dev/nvidia0"'}
+- {path: /dev/../dev/nvidia0, devices: '"/dev/nvidia0"', read: '"/dev/nvidia0"'}
+- {path: '/dev/[', devices: not a valid pattern, read: not a valid pattern}
+`) {
 		check := func(attribute string, got error, want string) {
 			if want == "" && got != nil || want != "" && (got == nil || !strings.Contains(got.Error(), want)) {
-				t.Errorf("%s = [%q]: got %v, want %q", attribute, c.path, got, want)
+				t.Errorf("%s = [%q]: got %v, want %q", attribute, c.Path, got, want)
 			}
 		}
-		check("devices", grantableDevices([]string{"/dev/null", c.path}), c.devices)
-		check("read", grantable([]string{"/etc/hostname", c.path}), c.read)
+		check("devices", grantableDevices([]string{"/dev/null", c.Path}), c.Devices)
+		check("read", grantable([]string{"/etc/hostname", c.Path}), c.Read)
 	}
 }

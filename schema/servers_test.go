@@ -3,37 +3,40 @@ package schema
 import (
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // An invalid server of a site is reported at its place in the site, by the rules of the package that sends the
 // requests.
 func TestServers(t *testing.T) {
-	for _, c := range []struct{ servers, says string }{
-		{"10.0.0.11:6443", ""},
-		{"10.0.0.11:6443 10.0.0.12:6443 https://k8s.example [2001:db8::1]:6443", ""},
-		{"", "at least one server is needed"},
-		{"10.0.0.11:6443 https://10.0.0.11:6443", ""}, // as variables may make it
-		{"http://k8s:6443", "http is refused"},
-		{"k8s", "no port"},
-		{"10.0.0.300:6443", "invalid IP address"},
-		{"a..b:6443", "invalid host name"},
-		{"x!y:6443", "invalid host name"},
-		{"k8s:99999", "not between 1 and 65535"},
-		{"https://[fe80::1%eth0]:6443", "has no zone"},
-		{"bücher.example:6443", "outside ASCII"},
-		{"https://k8s/api", "a path"},
-		{"k8s:0", "not between 1 and 65535"},
-		{"0.0.0.0:6443", "all addresses"},
-		{"https://[::]:6443", "all addresses"},
-		{"[::ffff:0.0.0.0]:6443", "all addresses"},
-		{"224.0.0.1:6443", "multicast"},
-		{"[ff02::1]:6443", "multicast"},
-		{"255.255.255.255:6443", "broadcast"},
-		{"127.0.0.1:6443 localhost:6443", ""},
-	} {
-		err := Servers.Check(strings.Fields(c.servers))
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%q: %v, want %q", c.servers, err, c.says)
+	for _, c := range table.YAML[[]struct{ Servers, Says string }](t, `
+- {servers: 10.0.0.11:6443}
+- {servers: '10.0.0.11:6443 10.0.0.12:6443 https://k8s.example [2001:db8::1]:6443'}
+- {says: at least one server is needed}
+# as variables may make it
+- {servers: 10.0.0.11:6443 https://10.0.0.11:6443}
+- {servers: http://k8s:6443, says: http is refused}
+- {servers: k8s, says: no port}
+- {servers: 10.0.0.300:6443, says: invalid IP address}
+- {servers: a..b:6443, says: invalid host name}
+- {servers: x!y:6443, says: invalid host name}
+- {servers: k8s:99999, says: not between 1 and 65535}
+- {servers: 'https://[fe80::1%eth0]:6443', says: has no zone}
+- {servers: bücher.example:6443, says: outside ASCII}
+- {servers: https://k8s/api, says: a path}
+- {servers: k8s:0, says: not between 1 and 65535}
+- {servers: 0.0.0.0:6443, says: all addresses}
+- {servers: 'https://[::]:6443', says: all addresses}
+- {servers: '[::ffff:0.0.0.0]:6443', says: all addresses}
+- {servers: 224.0.0.1:6443, says: multicast}
+- {servers: '[ff02::1]:6443', says: multicast}
+- {servers: 255.255.255.255:6443, says: broadcast}
+- {servers: 127.0.0.1:6443 localhost:6443}
+`) {
+		err := Servers.Check(strings.Fields(c.Servers))
+		if (err == nil) != (c.Says == "") || err != nil && !strings.Contains(err.Error(), c.Says) {
+			t.Errorf("%q: %v, want %q", c.Servers, err, c.Says)
 		}
 	}
 	if err := Server("https://me:canary@k8s:6443"); err == nil || strings.Contains(err.Error(), "canary") {

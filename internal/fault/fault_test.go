@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestErrorIsOneLine(t *testing.T) {
@@ -86,37 +88,37 @@ func TestLasting(t *testing.T) {
 }
 
 func TestLower(t *testing.T) {
-	for _, c := range []struct {
-		codes []Code
-		want  Code
-	}{
-		{nil, ""},
-		{[]Code{"", ""}, ""},
-		{[]Code{HardwareFailed, "", Syntax, ClusterDenied}, Syntax},
-		{[]Code{"", Usage}, Usage},
-		{[]Code{Limit, Syntax}, Limit},
-	} {
+	for _, c := range table.YAML[[]struct {
+		Codes []Code
+		Want  Code
+	}](t, `
+- {}
+- {codes: ['', '']}
+- {codes: [hardware, '', syntax, cluster-denied], want: syntax}
+- {codes: ['', usage], want: usage}
+- {codes: [limit, syntax], want: limit}
+`) {
 		var got Code
-		for _, code := range c.codes {
+		for _, code := range c.Codes {
 			got = Lower(got, code)
 		}
-		if got != c.want {
-			t.Errorf("Lower of %q: got %q, want %q", c.codes, got, c.want)
+		if got != c.Want {
+			t.Errorf("Lower of %q: got %q, want %q", c.Codes, got, c.Want)
 		}
 	}
 }
 
 func TestHigher(t *testing.T) {
-	for _, c := range []struct{ a, b, want Code }{
-		{"", "", ""},
-		{"", Syntax, Syntax},
-		{Syntax, "", Syntax},
-		{Syntax, CannotWrite, CannotWrite},
-		{CannotWrite, Syntax, CannotWrite},
-		{Syntax, FileRefused, Syntax},
-	} {
-		if got := Higher(c.a, c.b); got != c.want {
-			t.Errorf("Higher(%q, %q) = %q, want %q", c.a, c.b, got, c.want)
+	for _, c := range table.YAML[[]struct{ A, B, Want Code }](t, `
+- {}
+- {b: syntax, want: syntax}
+- {a: syntax, want: syntax}
+- {a: syntax, b: cannot-write, want: cannot-write}
+- {a: cannot-write, b: syntax, want: cannot-write}
+- {a: syntax, b: file-refused, want: syntax}
+`) {
+		if got := Higher(c.A, c.B); got != c.Want {
+			t.Errorf("Higher(%q, %q) = %q, want %q", c.A, c.B, got, c.Want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -284,14 +285,10 @@ func TestNotesAndWarnings(t *testing.T) {
 // A kubelet with static managers starts with the result, by its own rules: the sum of reservedMemory, no amount of cpu
 // together with reservedSystemCPUs, whole thresholds.
 func TestTheKubeletTakesIt(t *testing.T) {
-	bases := []map[string]any{
-		nil,
-		{
-			"evictionHard":   map[string]any{"memory.available": "300Mi"},
-			"systemReserved": map[string]any{"memory": "1Gi", "cpu": "1"},
-			"kubeReserved":   map[string]any{"cpu": "1"},
-		},
-	}
+	bases := table.YAML[[]map[string]any](t, `
+- null
+- {evictionHard: {memory.available: 300Mi}, systemReserved: {memory: 1Gi, cpu: '1'}, kubeReserved: {cpu: '1'}}
+`)
 	for _, policy := range []string{"gke", "eks", "aks", "gdc", "static", "remainder"} {
 		for _, topology := range []string{"", "topology {\n cores = 2\n spread = \"numa\"\n}"} {
 			for b, base := range bases {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // The rows of the tables that the policies' sources publish.
@@ -134,12 +136,22 @@ func TestQuantitiesComeBack(t *testing.T) {
 			}
 		}
 	}
-	for name, all := range map[string]map[string]string{
-		cpu: {"2000m": "2", "0.5": "500m", "1e1": "10", "0.0001": "too fine", "70k": "more than any machine"},
-		memory: {"2048Mi": "2Gi", "8G": "8G", "1000Mi": "1000Mi", "16265420Ki": "16265420Ki", "0": "0", "17179869184": "16Gi",
-			"1x": "invalid quantity", "-1Gi": "negative", "100m": "too fine", "1Ei": "more than any machine", "": "invalid quantity",
-			"99999999999999999999Ei": "more than any machine"},
-	} {
+	for name, all := range table.YAML[map[string]map[string]string](t, `
+cpu: {2000m: '2', '0.5': 500m, '1e1': '10', '0.0001': too fine, 70k: more than any machine}
+memory:
+  2048Mi: 2Gi
+  8G: 8G
+  1000Mi: 1000Mi
+  16265420Ki: 16265420Ki
+  '0': '0'
+  '17179869184': 16Gi
+  1x: invalid quantity
+  -1Gi: negative
+  100m: too fine
+  1Ei: more than any machine
+  '': invalid quantity
+  99999999999999999999Ei: more than any machine
+`) {
 		for in, want := range all {
 			n, err := parseQuantity(name, in)
 			got := formatQuantity(name, n)

@@ -3,6 +3,8 @@ package write
 import (
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestCheckPath(t *testing.T) {
@@ -85,54 +87,78 @@ func TestCheckPath(t *testing.T) {
 
 // TestSystemPaths wants files of the system in each spelling, and no drop-in folder of others.
 func TestSystemPaths(t *testing.T) {
-	for path, want := range map[string]string{
-		"/etc/passwd": "looks up a user", "/etc/shadow": "looks up a user", "/etc/nsswitch.conf": "looks up a user",
-		"/etc/sudoers": "sudo reads it", "/etc/sudoers.d/site": "", "/etc/pam.d": "login", "/etc/pam.d/sshd": "login",
-		"/etc/fstab": "mounts by it", "/etc/crypttab": "mounts by it", "/etc/fstab.d/x": "",
-		"/etc/ld.so.preload": "the loader", "/etc/ld.so.conf": "the loader", "/etc/ld.so.conf.d/x.conf": "",
-		"/etc/ssh/sshd_config": "sshd reads it", "/etc/ssh/sshd_config.d/x.conf": "", "/etc/ssh/ssh_config": "",
-		"/etc/ssh/ssh_host_ed25519_key": "keys of sshd", "/root/.ssh/authorized_keys": "keys of root", "/root/x": "",
-		"/bin": "programs of the system", "/bin/sh": "programs of the system", "/usr/sbin/init": "programs of the system",
-		"/usr/local/bin/x": "", "/opt/bin/kubelet": "", "/lib64/ld-linux-x86-64.so.2": "shared libraries",
-		"/lib/x86_64-linux-gnu/libc.so.6": "shared libraries", "/usr/lib/libx.so": "shared libraries",
-		"/usr/lib/sysctl.d/x.conf": "", "/lib/modules/6.1/vmlinuz": "kernel", "/boot/grub/grub.cfg": "kernel",
-		"/etc/kernel/cmdline": "command line", "/etc/default/kubelet": "", "/etc/dbus-1/system.conf": "D-Bus",
-		"/etc/dbus-1/system.d/x.conf": "", "/lib/systemd/systemd": "systemd itself",
-		"/etc/systemd/system/systemd-udevd.service":                "replaces a unit",
-		"/lib/systemd/system/multi-user.target":                    "replaces a unit",
-		"/etc/systemd/system/getty@tty1.service":                   "replaces a unit",
-		"/etc/systemd/system/systemd-udevd.service.d/10-x.conf":    "",
-		"/etc/systemd/system/multi-user.target.wants/x.service":    "",
-		"/etc/systemd/system/var.mount":                            "replaces a unit",
-		"/etc/systemd/system/var-lib-kubelet.mount":                "",
-		"/etc/systemd/system/dbus-org.freedesktop.login1.service":  "replaces a unit",
-		"/etc/systemd/system/sshd@.service":                        "replaces a unit",
-		"/etc/systemd/system-generators/systemd-fstab-generator":   "the mounts of fstab",
-		"/lib/systemd/system-generators":                           "the mounts of fstab",
-		"/etc/hostname":                                            "name of this machine",
-		"/etc/profile":                                             "shell of a login",
-		"/etc/profile.d/site.sh":                                   "",
-		"/etc/environment":                                         "", // the usual place of proxies
-		"/etc/environment.d/site.conf":                             "",
-		"/etc/bash.bashrc":                                         "each shell",
-		"/etc/doas.conf":                                           "doas",
-		"/etc/security/limits.conf":                                "limits",
-		"/etc/security/limits.d/site.conf":                         "",
-		"/etc/ld-musl-x86_64.path":                                 "the loader",
-		"/etc/grub.d/10_linux":                                     "command line",
-		"/usr/lib/kernel/cmdline":                                  "command line",
-		"/etc/system-update":                                       "installs an update",
-		"/system-update":                                           "installs an update",
-		"/etc/dbus-1/system-local.conf":                            "D-Bus",
-		"/etc/default/ssh":                                         "sshd takes",
-		"/etc/sysconfig/sshd":                                      "sshd takes",
-		"/etc/security/pam_env.conf":                               "login",
-		"/etc/selinux/targeted/policy/policy.33":                   "stops the boot",
-		"/etc/systemd/system/kubelet.service":                      "",
-		"/etc/systemd/system/kubelet.service.d/20-site.conf":       "",
-		"/etc/systemd/system/containerd.service.d/http-proxy.conf": "",
-		"/etc/systemd/journald.conf.d/x.conf":                      "",
-	} {
+	for path, want := range table.YAML[map[string]string](t, `
+/etc/passwd: looks up a user
+/etc/shadow: looks up a user
+/etc/nsswitch.conf: looks up a user
+/etc/sudoers: sudo reads it
+/etc/sudoers.d/site: ''
+/etc/pam.d: login
+/etc/pam.d/sshd: login
+/etc/fstab: mounts by it
+/etc/crypttab: mounts by it
+/etc/fstab.d/x: ''
+/etc/ld.so.preload: the loader
+/etc/ld.so.conf: the loader
+/etc/ld.so.conf.d/x.conf: ''
+/etc/ssh/sshd_config: sshd reads it
+/etc/ssh/sshd_config.d/x.conf: ''
+/etc/ssh/ssh_config: ''
+/etc/ssh/ssh_host_ed25519_key: keys of sshd
+/root/.ssh/authorized_keys: keys of root
+/root/x: ''
+/bin: programs of the system
+/bin/sh: programs of the system
+/usr/sbin/init: programs of the system
+/usr/local/bin/x: ''
+/opt/bin/kubelet: ''
+/lib64/ld-linux-x86-64.so.2: shared libraries
+/lib/x86_64-linux-gnu/libc.so.6: shared libraries
+/usr/lib/libx.so: shared libraries
+/usr/lib/sysctl.d/x.conf: ''
+/lib/modules/6.1/vmlinuz: kernel
+/boot/grub/grub.cfg: kernel
+/etc/kernel/cmdline: command line
+/etc/default/kubelet: ''
+/etc/dbus-1/system.conf: D-Bus
+/etc/dbus-1/system.d/x.conf: ''
+/lib/systemd/systemd: systemd itself
+/etc/systemd/system/systemd-udevd.service: replaces a unit
+/lib/systemd/system/multi-user.target: replaces a unit
+/etc/systemd/system/getty@tty1.service: replaces a unit
+/etc/systemd/system/systemd-udevd.service.d/10-x.conf: ''
+/etc/systemd/system/multi-user.target.wants/x.service: ''
+/etc/systemd/system/var.mount: replaces a unit
+/etc/systemd/system/var-lib-kubelet.mount: ''
+/etc/systemd/system/dbus-org.freedesktop.login1.service: replaces a unit
+/etc/systemd/system/sshd@.service: replaces a unit
+/etc/systemd/system-generators/systemd-fstab-generator: the mounts of fstab
+/lib/systemd/system-generators: the mounts of fstab
+/etc/hostname: name of this machine
+/etc/profile: shell of a login
+/etc/profile.d/site.sh: ''
+# the usual place of proxies
+/etc/environment: ''
+/etc/environment.d/site.conf: ''
+/etc/bash.bashrc: each shell
+/etc/doas.conf: doas
+/etc/security/limits.conf: limits
+/etc/security/limits.d/site.conf: ''
+/etc/ld-musl-x86_64.path: the loader
+/etc/grub.d/10_linux: command line
+/usr/lib/kernel/cmdline: command line
+/etc/system-update: installs an update
+/system-update: installs an update
+/etc/dbus-1/system-local.conf: D-Bus
+/etc/default/ssh: sshd takes
+/etc/sysconfig/sshd: sshd takes
+/etc/security/pam_env.conf: login
+/etc/selinux/targeted/policy/policy.33: stops the boot
+/etc/systemd/system/kubelet.service: ''
+/etc/systemd/system/kubelet.service.d/20-site.conf: ''
+/etc/systemd/system/containerd.service.d/http-proxy.conf: ''
+/etc/systemd/journald.conf.d/x.conf: ''
+`) {
 		why := explainSystem(path)
 		if want == "" && why != "" || !strings.Contains(why, want) {
 			t.Errorf("reason for %s: got %q, want %q", path, why, want)

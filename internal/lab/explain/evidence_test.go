@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestEvidence(t *testing.T) {
@@ -23,48 +24,45 @@ func TestEvidence(t *testing.T) {
 			{Address: p("0000:29:00.0"), Interface: p("ens4")},
 		},
 		PCI: []tape.PCIDevice{{Address: "0000:1b:00.0"}, {Address: "0000:29:00.0"}},
-		Evidence: map[string]string{
-			"cpu.model":                          "/proc/cpuinfo",
-			"cpu.cores":                          "/sys/cores",
-			"cpu.cores[].kind":                   "/sys/kinds",
-			"os":                                 "/etc/os-release",
-			"memory.hugepages":                   "/sys/pages",
-			"pci[]":                              "/sys/{address}/uevent",
-			"pci[0000:29:00.0]":                  "/sys/{address}/",
-			"accelerators[].pcie":                "/sys/{address}/*_link_*",
-			"nics[].speed_gbps":                  "/sys/{interface}/speed",
-			"nics[0000:18:00.0].speed_gbps":      "/sys/{address}/rate",
-			"nics[0000:29:00.0 ens4].speed_gbps": "/odd",
-		},
+		Evidence: table.YAML[map[string]string](t, `
+cpu.model: /proc/cpuinfo
+cpu.cores: /sys/cores
+'cpu.cores[].kind': /sys/kinds
+os: /etc/os-release
+memory.hugepages: /sys/pages
+'pci[]': /sys/{address}/uevent
+'pci[0000:29:00.0]': /sys/{address}/
+'accelerators[].pcie': /sys/{address}/*_link_*
+'nics[].speed_gbps': /sys/{interface}/speed
+'nics[0000:18:00.0].speed_gbps': /sys/{address}/rate
+'nics[0000:29:00.0 ens4].speed_gbps': /odd
+`),
 	}
-	tests := map[string]struct {
-		path path
-		want string
-	}{
-		"by its name":             {path{"cpu", "model"}, "/proc/cpuinfo"},
-		"by what it is in":        {path{"os", "version_id"}, "/etc/os-release"},
-		"a key of a map":          {path{"memory", "hugepages", "2Mi"}, "/sys/pages"},
-		"an element":              {path{"cpu", "cores", "7", "kind"}, "/sys/kinds"},
-		"an element, by the list": {path{"cpu", "cores", "7", "node"}, "/sys/cores"},
-		"nobody says":             {path{"kernel", "release"}, ""},
-		"the name of a GPU": {
-			path{"accelerators", "0", "name"},
-			"/proc/driver/nvidia/gpus/0000:1b:00.0/information",
-		},
-		"what is not the name":         {path{"accelerators", "0", "pcie", "width"}, "/sys/0000:1b:00.0/*_link_*"},
-		"what every PCI device has":    {path{"accelerators", "0", "driver"}, "/sys/0000:1b:00.0/uevent"},
-		"of a device that differs":     {path{"nics", "1", "driver"}, "/sys/0000:29:00.0/"},
-		"by the interface":             {path{"nics", "1", "speed_gbps"}, "/sys/ens3/speed"},
-		"a card that differs":          {path{"nics", "0", "speed_gbps"}, "/sys/0000:18:00.0/rate"},
-		"a port that differs":          {path{"nics", "2", "speed_gbps"}, "/odd"},
-		"an element that is not there": {path{"nics", "9", "speed_gbps"}, ""},
-		"a list of devices as a whole": {path{"nics"}, ""},
-		"a device as a whole":          {path{"pci", "1"}, "/sys/0000:29:00.0/"},
-	}
+	tests := table.YAML[map[string]struct {
+		Path path
+		Want string
+	}](t, `
+by its name: {path: [cpu, model], want: /proc/cpuinfo}
+by what it is in: {path: [os, version_id], want: /etc/os-release}
+a key of a map: {path: [memory, hugepages, 2Mi], want: /sys/pages}
+an element: {path: [cpu, cores, '7', kind], want: /sys/kinds}
+'an element, by the list': {path: [cpu, cores, '7', node], want: /sys/cores}
+nobody says: {path: [kernel, release]}
+the name of a GPU: {path: [accelerators, '0', name], want: /proc/driver/nvidia/gpus/0000:1b:00.0/information}
+what is not the name: {path: [accelerators, '0', pcie, width], want: /sys/0000:1b:00.0/*_link_*}
+what every PCI device has: {path: [accelerators, '0', driver], want: /sys/0000:1b:00.0/uevent}
+of a device that differs: {path: [nics, '1', driver], want: /sys/0000:29:00.0/}
+by the interface: {path: [nics, '1', speed_gbps], want: /sys/ens3/speed}
+a card that differs: {path: [nics, '0', speed_gbps], want: /sys/0000:18:00.0/rate}
+a port that differs: {path: [nics, '2', speed_gbps], want: /odd}
+an element that is not there: {path: [nics, '9', speed_gbps]}
+a list of devices as a whole: {path: [nics]}
+a device as a whole: {path: [pci, '1'], want: /sys/0000:29:00.0/}
+`)
 	for name, tt := range tests {
-		if got := findDevice(f, tt.path).evidence(f, tt.path); got != tt.want {
+		if got := findDevice(f, tt.Path).evidence(f, tt.Path); got != tt.Want {
 
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
+			t.Errorf("%s: %q, want %q", name, got, tt.Want)
 		}
 	}
 }

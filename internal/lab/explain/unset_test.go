@@ -5,25 +5,32 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/lab/explain"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // What neither the base nor the site sets is the kubelet's own, and explain says so instead of not knowing the field.
 func TestUnsetFields(t *testing.T) {
-	for _, c := range []struct{ name, site, item, want string }{
-		{"a default that is known", "", "config/maxPods", "so the kubelet's default holds: 110."},
-		{"all of a map", "", "config/evictionHard", `"memory.available":"100Mi","nodefs.available":"10%"`},
-		{"a key of it", "", "config/evictionHard.memory.available", `so the kubelet's default holds: "100Mi".`},
-		{"a key without a default", "", "config/evictionHard.pid.available", "the kubelet has no such " +
-			"threshold by itself"},
-		{"a key next to others", "patch = { evictionHard = { \"pid.available\" = \"5%\" } }", "config/evictionHard.memory.available", "the thresholds in it and no others"},
-		{"a key next to others, merged", "patch = { mergeDefaultEvictionSettings = true, evictionHard = { " +
-			"\"pid.available\" = \"5%\" } }", "config/evictionHard.memory.available", `default holds: "100Mi"`},
-		{"a default that is not known", "", "config/podPidsLimit", "so the kubelet's default holds."},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := sitePlan(t, "override {\n stage \"write\" \"kubelet\" {\n kubelet_config {\n"+c.site+"\n}\n}\n}\n")
-			if x := explained(t, p, c.item); x.Present || !strings.Contains(x.Summary, c.want) {
-				t.Errorf("got present %t, %q; want absent, %q", x.Present, x.Summary, c.want)
+	for _, c := range table.YAML[[]struct{ Name, Site, Item, Want string }](t, `
+- {name: a default that is known, item: config/maxPods, want: 'so the kubelet''s default holds: 110.'}
+- {name: all of a map, item: config/evictionHard, want: '"memory.available":"100Mi","nodefs.available":"10%"'}
+- {name: a key of it, item: config/evictionHard.memory.available, want: 'so the kubelet''s default holds: "100Mi".'}
+- name: a key without a default
+  item: config/evictionHard.pid.available
+  want: the kubelet has no such threshold by itself
+- name: a key next to others
+  site: patch = { evictionHard = { "pid.available" = "5%" } }
+  item: config/evictionHard.memory.available
+  want: the thresholds in it and no others
+- name: a key next to others, merged
+  site: patch = { mergeDefaultEvictionSettings = true, evictionHard = { "pid.available" = "5%" } }
+  item: config/evictionHard.memory.available
+  want: 'default holds: "100Mi"'
+- {name: a default that is not known, item: config/podPidsLimit, want: so the kubelet's default holds.}
+`) {
+		t.Run(c.Name, func(t *testing.T) {
+			p := sitePlan(t, "override {\n stage \"write\" \"kubelet\" {\n kubelet_config {\n"+c.Site+"\n}\n}\n}\n")
+			if x := explained(t, p, c.Item); x.Present || !strings.Contains(x.Summary, c.Want) {
+				t.Errorf("got present %t, %q; want absent, %q", x.Present, x.Summary, c.Want)
 			}
 		})
 	}

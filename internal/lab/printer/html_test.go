@@ -23,6 +23,7 @@ import (
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // The secret has characters that HTML escapes: it must be hidden before it is escaped.
@@ -301,28 +302,28 @@ func TestMachineHTML(t *testing.T) {
 		"Not a check":             0,
 	})
 	wantIn(t, board, `<p class="check warning">Hold &#34;gpu&#34; is true</p>`, "A processor has reported")
-	for _, d := range []struct{ address, state, want string }{
-		{narrow, "warning", "8 of 16 lanes, 2 fatal and ? other errors of its link"},
-		{narrow, "warning", "XGMI hive 1"},
-		{narrow, "warning", "PCIe 32 GT/s ×8 of ×16"},
-		{broken, "error", "uncorrected_errors 3"},
-		{held, "error", `Hold &#34;gpu&#34; is true`},
-		{held, "error", "NVLink 4"},
-		{broken, "error", "bad_pages 7"},
-		{"0000:9f:00.0", "", ">NVLink<"},
-		{"0000:bf:00.0", "error", "mig_after_reset enabled"},
-		{"0000:af:00.0", "error", "attached false"},
-		{"0000:df:00.0", "warning", "does not answer"},
-		{"0000:07:00.0", "up 400G", "PCIe 32 GT/s ×16"},
-		{"0000:69:00.0", "unheard", "PCIe 32 GT/s ×16"},
-		{"0000:69:00.0", "unheard", "health: no detector reports it"},
-	} {
+	for _, d := range table.YAML[[]struct{ Address, State, Want string }](t, `
+- {address: 0000:0c:00.0, state: warning, want: '8 of 16 lanes, 2 fatal and ? other errors of its link'}
+- {address: 0000:0c:00.0, state: warning, want: XGMI hive 1}
+- {address: 0000:0c:00.0, state: warning, want: PCIe 32 GT/s ×8 of ×16}
+- {address: 0000:15:00.0, state: error, want: uncorrected_errors 3}
+- {address: 0000:1e:00.0, state: error, want: Hold &#34;gpu&#34; is true}
+- {address: 0000:1e:00.0, state: error, want: NVLink 4}
+- {address: 0000:15:00.0, state: error, want: bad_pages 7}
+- {address: 0000:9f:00.0, want: '>NVLink<'}
+- {address: 0000:bf:00.0, state: error, want: mig_after_reset enabled}
+- {address: 0000:af:00.0, state: error, want: attached false}
+- {address: 0000:df:00.0, state: warning, want: does not answer}
+- {address: 0000:07:00.0, state: up 400G, want: PCIe 32 GT/s ×16}
+- {address: 0000:69:00.0, state: unheard, want: PCIe 32 GT/s ×16}
+- {address: 0000:69:00.0, state: unheard, want: 'health: no detector reports it'}
+`) {
 		for item := range strings.SplitSeq(board, `<li class="device `) {
-			if !strings.Contains(item, d.address) || strings.Contains(item, "PCI switch</p>") {
+			if !strings.Contains(item, d.Address) || strings.Contains(item, "PCI switch</p>") {
 				continue
 			}
-			if !strings.HasPrefix(item, d.state+`"`) || !strings.Contains(item, d.want) {
-				t.Errorf("device %s: got %s, want %q with %q", d.address, item, d.state, d.want)
+			if !strings.HasPrefix(item, d.State+`"`) || !strings.Contains(item, d.Want) {
+				t.Errorf("device %s: got %s, want %q with %q", d.Address, item, d.State, d.Want)
 			}
 		}
 	}

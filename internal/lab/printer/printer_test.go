@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // No line is wider than it may be, unless one word is, and no word is lost.
@@ -164,12 +165,17 @@ func TestColour(t *testing.T) {
 		t.Skip("needs a pseudo terminal:", err)
 	}
 	defer tty.Close()
-	for _, c := range []struct {
-		env    map[string]string
-		colour bool
-	}{{nil, true}, {map[string]string{"NO_COLOR": "1"}, false}, {map[string]string{"NO_COLOR": ""}, true}, {map[string]string{"TERM": "dumb"}, false}} {
-		if got := StyleOf(tty, func(k string) string { return c.env[k] }); got.Colour != c.colour || got.Width != 80 {
-			t.Errorf("%v: %+v", c.env, got)
+	for _, c := range table.YAML[[]struct {
+		Env    map[string]string
+		Colour bool
+	}](t, `
+- {colour: true}
+- {env: {NO_COLOR: '1'}}
+- {env: {NO_COLOR: ''}, colour: true}
+- {env: {TERM: dumb}}
+`) {
+		if got := StyleOf(tty, func(k string) string { return c.Env[k] }); got.Colour != c.Colour || got.Width != 80 {
+			t.Errorf("%v: %+v", c.Env, got)
 		}
 	}
 	if StyleOf(&bytes.Buffer{}, func(string) string { return "" }).Colour {

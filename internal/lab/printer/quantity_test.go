@@ -1,29 +1,34 @@
 package printer
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
+)
 
 func TestAmount(t *testing.T) {
-	for _, c := range []struct{ resource, quantity, want string }{
-		{"memory", "2037400128Ki", "1943Gi"},
-		{"memory", "2928176Ki", "2.8Gi"},
-		{"memory", "3927600Ki", "3.7Gi"},
-		{"memory", "1048575Ki", "1024Mi"}, // below one Gi
-		{"memory", "123456789", "117.7Mi"},
-		{"memory", "2000000k", "1.9Gi"},
-		{"ephemeral-storage", "104857600k", "97.7Gi"},
-		{"memory.available", "524300Ki", "512Mi"},
-		// What can be read stays exact.
-		{"memory", "22370Mi", "22370Mi"},
-		{"memory", "0", "0"},
-		{"memory", "1023Ki", "1023Ki"},
-		{"memory.available", "5%", "5%"},
-		{"cpu", "1930m", "1930m"},
-		{"cpu", "2000000000", "2000000000"},
-		{"hugepages-2Mi", "2097152Ki", "2097152Ki"},
-		{"memory", "-5", "-5"},
-	} {
-		if got := formatAmount(c.resource, c.quantity); got != c.want {
-			t.Errorf("%s=%s: %s, not %s", c.resource, c.quantity, got, c.want)
+	for _, c := range table.YAML[[]struct{ Resource, Quantity, Want string }](t, `
+- {resource: memory, quantity: 2037400128Ki, want: 1943Gi}
+- {resource: memory, quantity: 2928176Ki, want: 2.8Gi}
+- {resource: memory, quantity: 3927600Ki, want: 3.7Gi}
+# below one Gi
+- {resource: memory, quantity: 1048575Ki, want: 1024Mi}
+- {resource: memory, quantity: '123456789', want: 117.7Mi}
+- {resource: memory, quantity: 2000000k, want: 1.9Gi}
+- {resource: ephemeral-storage, quantity: 104857600k, want: 97.7Gi}
+- {resource: memory.available, quantity: 524300Ki, want: 512Mi}
+# What can be read stays exact.
+- {resource: memory, quantity: 22370Mi, want: 22370Mi}
+- {resource: memory, quantity: '0', want: '0'}
+- {resource: memory, quantity: 1023Ki, want: 1023Ki}
+- {resource: memory.available, quantity: 5%, want: 5%}
+- {resource: cpu, quantity: 1930m, want: 1930m}
+- {resource: cpu, quantity: '2000000000', want: '2000000000'}
+- {resource: hugepages-2Mi, quantity: 2097152Ki, want: 2097152Ki}
+- {resource: memory, quantity: '-5', want: '-5'}
+`) {
+		if got := formatAmount(c.Resource, c.Quantity); got != c.Want {
+			t.Errorf("%s=%s: %s, not %s", c.Resource, c.Quantity, got, c.Want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestScreen lets nothing act on the terminal but its own colours, also where a character comes in two parts.
@@ -37,25 +38,43 @@ func TestScreen(t *testing.T) {
 
 // TestScreenDisarmsCommands: the runner of a workflow takes no text of a recording or a site as a command.
 func TestScreenDisarmsCommands(t *testing.T) {
-	for name, c := range map[string]struct {
-		writes []string
-		want   string
-	}{
-		"a command":           {[]string{"a\n::stop-commands::x\n"}, "a\n:\\u003astop-commands::x\n"},
-		"after blanks":        {[]string{"\t  ::add-mask::x"}, "\t  :\\u003aadd-mask::x"},
-		"over several writes": {[]string{"a\n", ":", ":error", "::x"}, "a\n:\\u003aerror::x"},
-		"in the older form":   {[]string{"x ##[add-mask]y", " #", "#[z]"}, "x ##\\u005badd-mask]y ##\\u005bz]"},
-		"not at the begin":    {[]string{"a ::error::x\nfe80::1 [::1]:6443\n"}, "a ::error::x\nfe80::1 [::1]:6443\n"},
-	} {
+	for name, c := range table.YAML[map[string]struct {
+		Writes []string
+		Want   string
+	}](t, `
+a command:
+  writes:
+    - |
+      a
+      ::stop-commands::x
+  want: |
+    a
+    :\u003astop-commands::x
+after blanks: {writes: ["\t  ::add-mask::x"], want: "\t  :\\u003aadd-mask::x"}
+over several writes:
+  writes: ["a\n", ':', ':error', '::x']
+  want: |-
+    a
+    :\u003aerror::x
+in the older form: {writes: ['x ##[add-mask]y', ' #', '#[z]'], want: 'x ##\u005badd-mask]y ##\u005bz]'}
+not at the begin:
+  writes:
+    - |
+      a ::error::x
+      fe80::1 [::1]:6443
+  want: |
+    a ::error::x
+    fe80::1 [::1]:6443
+`) {
 		var b strings.Builder
 		s := NewScreen(&b, secret.NewRedactor())
-		for _, text := range c.writes {
+		for _, text := range c.Writes {
 			if _, err := s.Write([]byte(text)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := b.String(); got != c.want {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		if got := b.String(); got != c.Want {
+			t.Errorf("%s: got %q, want %q", name, got, c.Want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // The nearest file counts, and one that another user may change is refused, as a site's file is.
@@ -32,21 +33,21 @@ func TestFind(t *testing.T) {
 	put("ring/deep/a.hcl", "", 0o644)
 	put("loose/"+Name, "layers = [\"../image\"]\n", 0o666)
 
-	for _, c := range []struct {
-		folder, file, layers string
-		refused              bool
-	}{
-		{".", Name, "image", false},
-		{"image", Name, "image", false},
-		{"ring", "ring/" + Name, "image ring", false},
-		{"ring/deep", "ring/" + Name, "image ring", false},
-		{"loose", "loose/" + Name, "", true},
-	} {
-		found, diags := Find(lang.OS(), filepath.Join(dir, c.folder))
+	for _, c := range table.YAML[[]struct {
+		Folder, File, Layers string
+		Refused              bool
+	}](t, `
+- {folder: ., file: .prelet.hcl, layers: image}
+- {folder: image, file: .prelet.hcl, layers: image}
+- {folder: ring, file: ring/.prelet.hcl, layers: image ring}
+- {folder: ring/deep, file: ring/.prelet.hcl, layers: image ring}
+- {folder: loose, file: loose/.prelet.hcl, refused: true}
+`) {
+		found, diags := Find(lang.OS(), filepath.Join(dir, c.Folder))
 		layers := strings.ReplaceAll(strings.Join(found.Layers, " "), dir+"/", "")
-		if found.Path != filepath.Join(dir, c.file) || layers != c.layers || diags.HasErrors() != c.refused {
+		if found.Path != filepath.Join(dir, c.File) || layers != c.Layers || diags.HasErrors() != c.Refused {
 			t.Errorf("Find in %s: got %s with layers %q, %v; want %s with %q, refused: %t",
-				c.folder, found.Path, layers, diags, c.file, c.layers, c.refused)
+				c.Folder, found.Path, layers, diags, c.File, c.Layers, c.Refused)
 		}
 	}
 	if found, diags := Find(lang.AnyOwner(), filepath.Join(dir, "loose")); len(found.Layers) != 1 || diags.HasErrors() {
@@ -106,17 +107,17 @@ func TestMachines(t *testing.T) {
 		}
 	}
 
-	for _, c := range []struct{ machines, want, place string }{
-		{`["fleet"]`, "fleet/a.prelet fleet/b.prelet.gz", ""},
-		{`["fleet", "fleet/*.prelet", "tree"]`, "fleet/a.prelet fleet/b.prelet.gz tree", ""},
-		{`["hw/*", "*.tar.gz"]`, "hw/vm.json one.tar.gz", ""},
-		{`[]`, "", ""},
-		{`["hw/*", "empty"]`, "hw/vm.json", "2:21"},
-		{`["hw/*", "[a"]`, "hw/vm.json", "2:21"},
-		{`"hw"`, "", "2:12"},
-		{`["${var.x}"]`, "", "2:12"},
-	} {
-		text := "layers = [\"image\"]\nmachines = " + c.machines + "\n"
+	for _, c := range table.YAML[[]struct{ Machines, Want, Place string }](t, `
+- {machines: '["fleet"]', want: fleet/a.prelet fleet/b.prelet.gz}
+- {machines: '["fleet", "fleet/*.prelet", "tree"]', want: fleet/a.prelet fleet/b.prelet.gz tree}
+- {machines: '["hw/*", "*.tar.gz"]', want: hw/vm.json one.tar.gz}
+- {machines: '[]'}
+- {machines: '["hw/*", "empty"]', want: hw/vm.json, place: 2:21}
+- {machines: '["hw/*", "[a"]', want: hw/vm.json, place: 2:21}
+- {machines: '"hw"', place: 2:12}
+- {machines: '["${var.x}"]', place: 2:12}
+`) {
+		text := "layers = [\"image\"]\nmachines = " + c.Machines + "\n"
 		found, diags := Parse(filepath.Join(dir, Name), []byte(text))
 		machines, more := found.Machines()
 		diags = append(diags, more...)
@@ -125,8 +126,8 @@ func TestMachines(t *testing.T) {
 		for _, d := range diags {
 			place = fmt.Sprintf("%d:%d", d.Subject.Start.Line, d.Subject.Start.Column)
 		}
-		if got != c.want || place != c.place {
-			t.Errorf("machines = %s: got %s, %v at %q; want %s, an error at %q", c.machines, got, diags, place, c.want, c.place)
+		if got != c.Want || place != c.Place {
+			t.Errorf("machines = %s: got %s, %v at %q; want %s, an error at %q", c.Machines, got, diags, place, c.Want, c.Place)
 		}
 	}
 }

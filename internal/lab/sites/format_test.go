@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 const (
@@ -17,61 +18,105 @@ const (
 )
 
 func TestFormat(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		files   map[string]string
-		check   bool
-		changed []string
-		code    fault.Code
-		err     fault.Code
-		after   map[string]string
-	}{
-		{name: "nothing to do", files: map[string]string{"a.hcl": tidySite}},
-		{
-			name: "one changes", files: map[string]string{"a.hcl": tidySite, "b.hcl": uglySite},
-			changed: []string{"b.hcl"}, after: map[string]string{"b.hcl": tidySite},
-		},
-		{
-			name: "check writes nothing", files: map[string]string{"a.hcl": uglySite}, check: true,
-			changed: []string{"a.hcl"}, after: map[string]string{"a.hcl": uglySite},
-		},
-		{
-			name: "one refused, the next formatted", files: map[string]string{"a.hcl": "stage {\n", "b.hcl": uglySite},
-			changed: []string{"b.hcl"}, code: fault.Syntax,
-			after: map[string]string{"a.hcl": "stage {\n", "b.hcl": tidySite},
-		},
-		{
-			name: "a link is refused", files: map[string]string{"a.hcl": "-> b.hcl", "b.hcl": tidySite},
-			code: fault.FileRefused,
-		},
-		{name: "a mask is empty", files: map[string]string{"a.hcl": "-> /dev/null"}},
-		{
-			name: "a dangling link is refused", files: map[string]string{"a.hcl": "-> none"},
-			code: fault.FileRefused,
-		},
-		{
-			name: "variables", files: map[string]string{"a.prelet.vars": "a=1\nbc=2\n"},
-			changed: []string{"a.prelet.vars"},
-		},
-		{name: "JSON in a folder is left alone", files: map[string]string{"a.hcl.json": "{}"}},
-		{name: "folders are not entered", files: map[string]string{"d.d/a.hcl": uglySite}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for _, c := range table.YAML[[]struct {
+		Name    string
+		Files   map[string]string
+		Check   bool
+		Changed []string
+		Code    fault.Code
+		Err     fault.Code
+		After   map[string]string
+	}](t, `
+- name: nothing to do
+  files:
+    a.hcl: |
+      locals {
+        a = 1
+      }
+- name: one changes
+  files:
+    a.hcl: |
+      locals {
+        a = 1
+      }
+    b.hcl: |
+      locals   {
+       a=1
+      }
+  changed: [b.hcl]
+  after:
+    b.hcl: |
+      locals {
+        a = 1
+      }
+- name: check writes nothing
+  files:
+    a.hcl: |
+      locals   {
+       a=1
+      }
+  check: true
+  changed: [a.hcl]
+  after:
+    a.hcl: |
+      locals   {
+       a=1
+      }
+- name: one refused, the next formatted
+  files:
+    a.hcl: "stage {\n"
+    b.hcl: |
+      locals   {
+       a=1
+      }
+  changed: [b.hcl]
+  code: syntax
+  after:
+    a.hcl: "stage {\n"
+    b.hcl: |
+      locals {
+        a = 1
+      }
+- name: a link is refused
+  files:
+    a.hcl: -> b.hcl
+    b.hcl: |
+      locals {
+        a = 1
+      }
+  code: file-refused
+- {name: a mask is empty, files: {a.hcl: -> /dev/null}}
+- {name: a dangling link is refused, files: {a.hcl: -> none}, code: file-refused}
+- name: variables
+  files:
+    a.prelet.vars: |
+      a=1
+      bc=2
+  changed: [a.prelet.vars]
+- {name: JSON in a folder is left alone, files: {a.hcl.json: '{}'}}
+- name: folders are not entered
+  files:
+    d.d/a.hcl: |
+      locals   {
+       a=1
+      }
+`) {
+		t.Run(c.Name, func(t *testing.T) {
 			dir := t.TempDir()
-			putTestFiles(t, dir, c.files)
+			putTestFiles(t, dir, c.Files)
 
-			got, err := Format([]string{dir}, c.check)
-			if fault.CodeOf(err) != c.err {
-				t.Fatalf("Format: error %v, want code %q", err, c.err)
+			got, err := Format([]string{dir}, c.Check)
+			if fault.CodeOf(err) != c.Err {
+				t.Fatalf("Format: error %v, want code %q", err, c.Err)
 			}
 			var changed []string
 			for _, p := range got.Changed() {
 				changed = append(changed, filepath.Base(p))
 			}
-			if !slices.Equal(changed, c.changed) || got.Code != c.code {
-				t.Errorf("Format: changed %q, code %q; want %q, %q", changed, got.Code, c.changed, c.code)
+			if !slices.Equal(changed, c.Changed) || got.Code != c.Code {
+				t.Errorf("Format: changed %q, code %q; want %q, %q", changed, got.Code, c.Changed, c.Code)
 			}
-			for name, want := range c.after {
+			for name, want := range c.After {
 				if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != want {
 					t.Errorf("%s: %q, %v; want %q", name, text, err, want)
 				}

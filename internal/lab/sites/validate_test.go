@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func newTestEnv() *machine.Env {
@@ -44,32 +45,59 @@ func TestValidateStrict(t *testing.T) {
 			"  }\n  kubelet_flags {\n    base  = \"\"\n    flags = { container-runtime = \"remote\" }\n  }\n}\n"
 		wrong = "stage \"lable\" \"x\" {}\n"
 	)
-	for _, c := range []struct {
-		name, site string
-		strict     bool
-		valid      bool
-		strictErr  bool
-		hasErrors  bool
-	}{
-		{"good", good, false, true, false, false},
-		{"good, strict", good, true, true, false, false},
-		{"warning", warning, false, true, false, false},
-		{"warning, strict", warning, true, false, true, false},
-		{"error", wrong, false, false, false, true},
-		{"error, strict", wrong, true, false, false, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			o := ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}, Strict: c.strict}
+	for _, c := range table.YAML[[]struct {
+		Name, Site string
+		Strict     bool
+		Valid      bool
+		StrictErr  bool
+		HasErrors  bool
+	}](t, `
+- {name: good, site: "stage \"detect-hw\" \"x\" {}\n", valid: true}
+- {name: 'good, strict', site: "stage \"detect-hw\" \"x\" {}\n", strict: true, valid: true}
+- name: warning
+  site: |
+    stage "write" "x" {
+      bootstrap_kubeconfig { when = false }
+      ca_certificate { when = false }
+      kubelet_config {
+        base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+      }
+      kubelet_flags {
+        base  = ""
+        flags = { container-runtime = "remote" }
+      }
+    }
+  valid: true
+- name: warning, strict
+  site: |
+    stage "write" "x" {
+      bootstrap_kubeconfig { when = false }
+      ca_certificate { when = false }
+      kubelet_config {
+        base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+      }
+      kubelet_flags {
+        base  = ""
+        flags = { container-runtime = "remote" }
+      }
+    }
+  strict: true
+  strictErr: true
+- {name: error, site: "stage \"lable\" \"x\" {}\n", hasErrors: true}
+- {name: 'error, strict', site: "stage \"lable\" \"x\" {}\n", strict: true, hasErrors: true}
+`) {
+		t.Run(c.Name, func(t *testing.T) {
+			o := ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{writeTestFile(t, "site.hcl", c.Site)}}}, Strict: c.Strict}
 			got, err := Validate(newTestEnv(), o)
 			if err != nil {
 				t.Fatalf("Validate: %v, want no error", err)
 			}
-			if got.IsValid() != c.valid || (got.StrictErr != nil) != c.strictErr ||
-				got.Diagnostics.HasErrors() != c.hasErrors {
+			if got.IsValid() != c.Valid || (got.StrictErr != nil) != c.StrictErr ||
+				got.Diagnostics.HasErrors() != c.HasErrors {
 				t.Errorf("valid %v, strict error %v, errors %v; want %v, %v, %v\n%v", got.IsValid(), got.StrictErr,
-					got.Diagnostics.HasErrors(), c.valid, c.strictErr, c.hasErrors, got.Diagnostics)
+					got.Diagnostics.HasErrors(), c.Valid, c.StrictErr, c.HasErrors, got.Diagnostics)
 			}
-			if c.strictErr && fault.CodeOf(got.StrictErr) != fault.Evaluation {
+			if c.StrictErr && fault.CodeOf(got.StrictErr) != fault.Evaluation {
 				t.Errorf("strict error has code %q, want %q", fault.CodeOf(got.StrictErr), fault.Evaluation)
 			}
 		})
@@ -169,28 +197,43 @@ stage "write" "x" {
 		static   = `cpuManagerPolicy = "static"`
 		none     = "\n    maxPods: 100\n"
 	)
-	for _, c := range []struct {
-		name, settings string
-		base           string // of the folder for --objects; "": no folder
-		note, fails    string
-	}{
-		{"soft", soft, "", "evictionSoft.memory.available", ""},
-		{"soft with base", soft, "\n    evictionSoftGracePeriod: {memory.available: 1m}\n", "", ""},
-		{"soft refused", soft, none, "", "evictionSoft.memory.available"},
-		{"enforced", enforced, "", "enforceNodeAllocatable.1", ""},
-		{"enforced with base", enforced, "\n    systemReservedCgroup: /system.slice\n    systemReserved: {cpu: 500m}\n", "", ""},
-		{"enforced refused", enforced, none, "", "enforceNodeAllocatable.1"},
-		{"static", static, "", "cpuManagerPolicy", ""},
-		{"static with base", static, "\n    kubeReserved: {cpu: 500m}\n", "", ""},
-		{"static refused", static, none, "", "cpuManagerPolicy"},
-		{"independent", "maxPods = 20", "", "", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for _, c := range table.YAML[[]struct {
+		Name, Settings string
+		Base           string // of the folder for --objects; "": no folder
+		Note, Fails    string
+	}](t, `
+- {name: soft, settings: 'evictionSoft = { "memory.available" = "1Gi" }', note: evictionSoft.memory.available}
+- name: soft with base
+  settings: evictionSoft = { "memory.available" = "1Gi" }
+  base: "\n    evictionSoftGracePeriod: {memory.available: 1m}\n"
+- name: soft refused
+  settings: evictionSoft = { "memory.available" = "1Gi" }
+  base: "\n    maxPods: 100\n"
+  fails: evictionSoft.memory.available
+- {name: enforced, settings: 'enforceNodeAllocatable = ["pods", "system-reserved"]', note: enforceNodeAllocatable.1}
+- name: enforced with base
+  settings: enforceNodeAllocatable = ["pods", "system-reserved"]
+  base: "\n    systemReservedCgroup: /system.slice\n    systemReserved: {cpu: 500m}\n"
+- name: enforced refused
+  settings: enforceNodeAllocatable = ["pods", "system-reserved"]
+  base: "\n    maxPods: 100\n"
+  fails: enforceNodeAllocatable.1
+- {name: static, settings: cpuManagerPolicy = "static", note: cpuManagerPolicy}
+- name: static with base
+  settings: cpuManagerPolicy = "static"
+  base: "\n    kubeReserved: {cpu: 500m}\n"
+- name: static refused
+  settings: cpuManagerPolicy = "static"
+  base: "\n    maxPods: 100\n"
+  fails: cpuManagerPolicy
+- {name: independent, settings: maxPods = 20}
+`) {
+		t.Run(c.Name, func(t *testing.T) {
 			o := ValidateOptions{Strict: true}
-			o.Config = []string{writeTestFile(t, "site.hcl", fmt.Sprintf(site, c.settings))}
-			if c.base != "" {
+			o.Config = []string{writeTestFile(t, "site.hcl", fmt.Sprintf(site, c.Settings))}
+			if c.Base != "" {
 				o.Objects = t.TempDir()
-				writeBase(t, o.Objects, c.base)
+				writeBase(t, o.Objects, c.Base)
 			}
 			got, err := Validate(newTestEnv(), o)
 			if err != nil {
@@ -206,8 +249,8 @@ stage "write" "x" {
 					notes = append(notes, d.Detail)
 				}
 			}
-			checkMessage(t, "notes", notes, c.note)
-			checkMessage(t, "errors", errors, c.fails)
+			checkMessage(t, "notes", notes, c.Note)
+			checkMessage(t, "errors", errors, c.Fails)
 			if got.StrictErr != nil {
 				t.Errorf("strict: got %v with %v, want no warnings", got.StrictErr, got.Diagnostics)
 			}

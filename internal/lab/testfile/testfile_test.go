@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // readNothing reads one file, config.yaml.
@@ -90,20 +91,22 @@ run "two" {
 		"folder":    f.Runs[1].ObjectsFolder,
 		"codes":     fmt.Sprint(f.Runs[1].Expected, f.Runs[1].IsFrom),
 	}
-	want := map[string]string{
-		"machines":  "testdata/*",
-		"object":    "maxPods: 64\n1",
-		"ca":        "PEM",
-		"zone":      `"mars"`,
-		"list":      `["a"]`,
-		"variables": "2",
-		"nvidia":    "oktrue",
-		"mellanox":  "failed",
-		"asserts":   "2",
-		"place":     "16:6",
-		"folder":    "objects",
-		"codes":     "[variable-invalid conflict] true",
-	}
+	want := table.YAML[map[string]string](t, `
+machines: testdata/*
+object: |-
+  maxPods: 64
+  1
+ca: PEM
+zone: '"mars"'
+list: '["a"]'
+variables: '2'
+nvidia: oktrue
+mellanox: failed
+asserts: '2'
+place: 16:6
+folder: objects
+codes: '[variable-invalid conflict] true'
+`)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("parsed file (-want +got):\n%s", d)
 	}
@@ -139,59 +142,98 @@ func TestFailureIsRecorded(t *testing.T) {
 
 // TestMistakes holds that each mistake has its place, a code and a next step.
 func TestMistakes(t *testing.T) {
-	for _, c := range []struct{ body, want string }{
-		{`hardwar = "x"`, `2:1 unknown-argument Unknown argument "hardwar": Block run has no argument of this name. ` +
-			`Did you mean "hardware"?`},
-		{`hardware = ["x"]`, `2:12 wrong-type Wrong type for hardware: A string is needed, and this is a list. ` +
-			`Write one text, without brackets. LIST[0] is the first of a list.`},
-		{`hardware = "x["`, `2:12 wrong-type Wrong value for hardware: "x[" is not a valid glob: a bracket is not closed`},
-		{`hardware = "a/**/*.json"`, `2:12 wrong-type Wrong value for hardware: "a/**/*.json" has **, which would ` +
-			`match within one folder only, as * does; write */* for two levels`},
-		{"hardware = \"x\"\nkubelet_version = 1.30", `3:19 wrong-type Wrong type for kubelet_version: Write the version ` +
-			`in quotes, kubelet_version = "1.30": without them it is a number, and 1.30 is 1.3.`},
-		{``, `1:1 missing-argument A run without a machine: Write hardware = "PATH" for a recorded machine, or ` +
-			`from = "PATH" for a recording. Both may be globs, and are relative to this file.`},
-		{"hardware = \"x\"\nfrom = \"y\"", `3:8 conflict hardware and from exclude each other: A recording has the ` +
-			`hardware of its machine. Remove one of them, or write two runs.`},
-		{"from = \"x\"\nroot = \"y\"", `3:8 conflict from and root exclude each other: A recording has the files of ` +
-			`its machine. Remove root.`},
-		{"hardware = \"x\"\nroot = var.x", `3:8 reference Only a condition can refer to the plan: root is an input of ` +
-			`the run, so it is known before the run. Write a literal, or file(PATH). condition and error_message may ` +
-			`refer to var, local, stage, node and plan.`},
-		{"hardware = \"x\"\nobjects = { a = {} }", `3:17 wrong-type Invalid name of an object "a": Write NAMESPACE/NAME ` +
-			`of a ConfigMap, or ca.crt for the CA of the cluster.`},
-		{"hardware = \"x\"\nobjects = { \"a/b\" = \"c\" }", `3:21 wrong-type Wrong type for object a/b: The data of a ` +
-			`ConfigMap are texts by key: this is a string.`},
-		{"hardware = \"x\"\nobjects = { \"a/b\" = { c = file(\"d\") } }", `3:27 evaluation Error in function call: ` +
-			`Call to function "file" failed: d, relative to the test file: file does not exist.`},
-		{"hardware = \"x\"\nvariables = 3", `3:13 wrong-type Wrong type for variables: An object is needed, and this is ` +
-			`a number. Write { zone = "az1" }.`},
-		{"hardware = \"x\"\ndetectors = { n = { state = \"faild\" } }", `3:19 wrong-type Wrong value for detector "n": ` +
-			`The state is not valid. Did you mean "failed"?`},
-		{"hardware = \"x\"\ndetectors = { n = { fact = {} } }", `3:19 wrong-type Wrong value for detector "n": ` +
-			`It has no argument "fact". Did you mean "facts"?`},
-		{"hardware = \"x\"\ndetectors = { n = { state = \"absent\", facts = {} } }", `3:19 wrong-type Wrong value for ` +
-			`detector "n": A detector in the state "absent" reports nothing: remove facts.`},
-		{"hardware = \"x\"\ndetectors = { n = { devices = [{ adress = \"\" }] } }", `3:19 wrong-type Wrong value for ` +
-			`detector "n": It does not have the form of a reply: unknown name "adress" in devices[0]. Did you mean "address"?`},
-		{"hardware = \"x\"\nwithout = [\"1b:00.0\"]", `3:12 wrong-type Wrong value for without: "1b:00.0" is not a PCI ` +
-			`address; write it as in the facts: "0000:1b:00.0"`},
-		{"hardware = \"x\"\nsnapshot = \"../x\"", `3:12 wrong-type Wrong value for snapshot: use letters, digits, and ` +
-			`. _ - after the first, at most 100`},
-		{"hardware = \"x\"\nexpect_error = \"variable-invalit\"", `3:16 wrong-type Wrong value for expect_error: ` +
-			`unknown code "variable-invalit". Did you mean "variable-invalid"? docs/codes lists all`},
-		{"hardware = \"x\"\nexpect_error = []", `3:16 wrong-type Wrong value for expect_error: write the code of an ` +
-			`error, or a list of codes: expect_error = "variable-invalid"`},
-		{"hardware = \"x\"\nexpect_error = \"conflict\"\nassert { condition = true }", `4:1 conflict expect_error and ` +
-			`assert exclude each other: A run that fails has no finished node. Remove one of them, or write two runs.`},
-		{"hardware = \"x\"\nassert {}", `3:1 missing-argument Missing argument "condition": Block assert needs condition ` +
-			`(any). What must be true of the plan.`},
-		{"hardware = \"x\"\nvariables {\n}", `3:1 unknown-block Unknown block "variables": Block run has no block of ` +
-			`this name. variables is an argument: write variables = { … }.`},
-	} {
-		_, diags := Parse("a.prelettest.hcl", []byte("run \"a\" {\n"+c.body+"\n}\n"), readNothing)
-		if got := show(diags); got != c.want {
-			t.Errorf("%s\ngot\n%s\nwant\n%s", c.body, got, c.want)
+	for _, c := range table.YAML[[]struct{ Body, Want string }](t, `
+- body: hardwar = "x"
+  want: '2:1 unknown-argument Unknown argument "hardwar": Block run has no argument of this name. Did you mean "hardware"?'
+- body: hardware = ["x"]
+  want: '2:12 wrong-type Wrong type for hardware: A string is needed, and this is a list. Write one text, without brackets. LIST[0] is the first of a list.'
+- body: hardware = "x["
+  want: '2:12 wrong-type Wrong value for hardware: "x[" is not a valid glob: a bracket is not closed'
+- body: hardware = "a/**/*.json"
+  want: '2:12 wrong-type Wrong value for hardware: "a/**/*.json" has **, which would match within one folder only, as * does; write */* for two levels'
+- body: |-
+    hardware = "x"
+    kubelet_version = 1.30
+  want: '3:19 wrong-type Wrong type for kubelet_version: Write the version in quotes, kubelet_version = "1.30": without them it is a number, and 1.30 is 1.3.'
+- want: '1:1 missing-argument A run without a machine: Write hardware = "PATH" for a recorded machine, or from = "PATH" for a recording. Both may be globs, and are relative to this file.'
+- body: |-
+    hardware = "x"
+    from = "y"
+  want: '3:8 conflict hardware and from exclude each other: A recording has the hardware of its machine. Remove one of them, or write two runs.'
+- body: |-
+    from = "x"
+    root = "y"
+  want: '3:8 conflict from and root exclude each other: A recording has the files of its machine. Remove root.'
+- body: |-
+    hardware = "x"
+    root = var.x
+  want: '3:8 reference Only a condition can refer to the plan: root is an input of the run, so it is known before the run. Write a literal, or file(PATH). condition and error_message may refer to var, local, stage, node and plan.'
+- body: |-
+    hardware = "x"
+    objects = { a = {} }
+  want: '3:17 wrong-type Invalid name of an object "a": Write NAMESPACE/NAME of a ConfigMap, or ca.crt for the CA of the cluster.'
+- body: |-
+    hardware = "x"
+    objects = { "a/b" = "c" }
+  want: '3:21 wrong-type Wrong type for object a/b: The data of a ConfigMap are texts by key: this is a string.'
+- body: |-
+    hardware = "x"
+    objects = { "a/b" = { c = file("d") } }
+  want: '3:27 evaluation Error in function call: Call to function "file" failed: d, relative to the test file: file does not exist.'
+- body: |-
+    hardware = "x"
+    variables = 3
+  want: '3:13 wrong-type Wrong type for variables: An object is needed, and this is a number. Write { zone = "az1" }.'
+- body: |-
+    hardware = "x"
+    detectors = { n = { state = "faild" } }
+  want: '3:19 wrong-type Wrong value for detector "n": The state is not valid. Did you mean "failed"?'
+- body: |-
+    hardware = "x"
+    detectors = { n = { fact = {} } }
+  want: '3:19 wrong-type Wrong value for detector "n": It has no argument "fact". Did you mean "facts"?'
+- body: |-
+    hardware = "x"
+    detectors = { n = { state = "absent", facts = {} } }
+  want: '3:19 wrong-type Wrong value for detector "n": A detector in the state "absent" reports nothing: remove facts.'
+- body: |-
+    hardware = "x"
+    detectors = { n = { devices = [{ adress = "" }] } }
+  want: '3:19 wrong-type Wrong value for detector "n": It does not have the form of a reply: unknown name "adress" in devices[0]. Did you mean "address"?'
+- body: |-
+    hardware = "x"
+    without = ["1b:00.0"]
+  want: '3:12 wrong-type Wrong value for without: "1b:00.0" is not a PCI address; write it as in the facts: "0000:1b:00.0"'
+- body: |-
+    hardware = "x"
+    snapshot = "../x"
+  want: '3:12 wrong-type Wrong value for snapshot: use letters, digits, and . _ - after the first, at most 100'
+- body: |-
+    hardware = "x"
+    expect_error = "variable-invalit"
+  want: '3:16 wrong-type Wrong value for expect_error: unknown code "variable-invalit". Did you mean "variable-invalid"? docs/codes lists all'
+- body: |-
+    hardware = "x"
+    expect_error = []
+  want: '3:16 wrong-type Wrong value for expect_error: write the code of an error, or a list of codes: expect_error = "variable-invalid"'
+- body: |-
+    hardware = "x"
+    expect_error = "conflict"
+    assert { condition = true }
+  want: '4:1 conflict expect_error and assert exclude each other: A run that fails has no finished node. Remove one of them, or write two runs.'
+- body: |-
+    hardware = "x"
+    assert {}
+  want: '3:1 missing-argument Missing argument "condition": Block assert needs condition (any). What must be true of the plan.'
+- body: |-
+    hardware = "x"
+    variables {
+    }
+  want: '3:1 unknown-block Unknown block "variables": Block run has no block of this name. variables is an argument: write variables = { … }.'
+`) {
+		_, diags := Parse("a.prelettest.hcl", []byte("run \"a\" {\n"+c.Body+"\n}\n"), readNothing)
+		if got := show(diags); got != c.Want {
+			t.Errorf("%s\ngot\n%s\nwant\n%s", c.Body, got, c.Want)
 		}
 	}
 }

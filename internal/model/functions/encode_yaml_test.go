@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/testing/sample"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // inputs are strings that a YAML parser can take for another type, and strings that need care in a block scalar.
@@ -164,10 +165,35 @@ func decodeJSON(t *testing.T, text string) (v any) {
 // TestYAMLEncodeQuotes checks that each string is in double quotes, so that no version of YAML takes it for another
 // type. The last ones are read as other types only by some parsers of YAML 1.1.
 func TestYAMLEncodeQuotes(t *testing.T) {
-	for _, s := range []string{
-		"on", "yes", "y", "N", "true", "~", "null", "", "1", "-1", "1e3", "1.", ".5", ".inf", ".NaN", "0o7", "017", "0x1f", "0b1", "1_000",
-		"1:30", "2001-01-01", "<<", "=", ".5_0", "0x_", "2001-12-14 21:59:43.10 -5",
-	} {
+	for _, s := range table.YAML[[]string](t, `
+- 'on'
+- 'yes'
+- 'y'
+- 'N'
+- 'true'
+- '~'
+- 'null'
+- ''
+- '1'
+- '-1'
+- '1e3'
+- '1.'
+- '.5'
+- '.inf'
+- '.NaN'
+- '0o7'
+- '017'
+- '0x1f'
+- '0b1'
+- '1_000'
+- 1:30
+- 2001-01-01
+- '<<'
+- =
+- '.5_0'
+- 0x_
+- 2001-12-14 21:59:43.10 -5
+`) {
 		want := `"` + s + `": "` + s + "\"\n"
 		if got := encodeWith(
 			t,

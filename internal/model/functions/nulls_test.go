@@ -6,17 +6,29 @@ import (
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestNullInLogic gives every operator of logic, and what takes a condition, each of true, false and null. Null
 // counts as false for &&, as in HCL; elsewhere it is an error unless the other operand decides.
 func TestNullInLogic(t *testing.T) {
-	cases := map[string]string{
-		"null && null": "false", "true && null": "false", "null && true": "false", "false && null": "false",
-		"null && false": "false", "null || null": "error", "false || null": "error", "null || false": "error",
-		"true || null": "true", "null || true": "true", "!null": "error", "!(null || false)": "error",
-		"null ? true : false": "error", "length([for x in [1] : x if null]) == 0": "error",
-	}
+	cases := table.YAML[map[string]string](t, `
+null && null: 'false'
+true && null: 'false'
+null && true: 'false'
+false && null: 'false'
+null && false: 'false'
+null || null: error
+false || null: error
+null || false: error
+true || null: 'true'
+null || true: 'true'
+'!null': error
+'!(null || false)': error
+'null ? true : false': error
+'length([for x in [1] : x if null]) == 0': error
+`)
 	for a, x := range map[string]bool{"true": true, "false": false} {
 		for b, y := range map[string]bool{"true": true, "false": false} {
 			cases[a+" && "+b], cases[a+" || "+b] = fmt.Sprint(x && y), fmt.Sprint(x || y)

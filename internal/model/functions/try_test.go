@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestTryEvaluatesOnce: the library's try takes 2^depth evaluations of the innermost arm.
@@ -97,14 +98,40 @@ func TestTryTellsUnsupportedAttributes(t *testing.T) {
 // TestTryDoesNotHideRefusals: also not through other expressions and through try itself.
 func TestTryDoesNotHideRefusals(t *testing.T) {
 	vars := map[string]cty.Value{"sec": secret.Credential("c"), "l": cty.ListVal([]cty.Value{cty.StringVal("a")})}
-	for _, src := range []string{
-		`sec == "a"`, `sec != null`, `!sec`, `sec ? 1 : 2`, `l[sec]`, `{ (sec) = 1 }`, `{ "${sec}" = 1 }`, `{ "k${sec}" = 1 }`,
-		`[for x in l : x if sec == "a"]`, `format("%s", sec)`, `merge({a = sec}, {})`, `sha256(sec)`, `substr(sec, 0, 1)`,
-		`join(sec, l)`, `coalesce(sec, "x")`, `{ for x in [sec] : x => 1 }`, `[for x in [{a = sec}] : x if x.a == "a"]`,
-		`[for x in l : [for y in [sec] : y == x]]`, `false ? upper(sec) : ""`, `[for x in l : x if sec]`, `{ for x in l : sec => x }`, `"%{ if sec }a%{ endif }"`,
-		`"%{ for x in [sec] }%{ if x == "a" }b%{ endif }%{ endfor }"`, `upper(sec)`, `[for x in [sec] : upper(x)]`, `[{a = sec}][*].a == []`,
-		`length([sec]...)`, `(sec) > 1`, `sec + 1`, `{a = sec} == {a = "x"}`, `l[upper(sec)]`, `jsonencode(upper(sec))`,
-	} {
+	for _, src := range table.Lines(`
+sec == "a"
+sec != null
+!sec
+sec ? 1 : 2
+l[sec]
+{ (sec) = 1 }
+{ "${sec}" = 1 }
+{ "k${sec}" = 1 }
+[for x in l : x if sec == "a"]
+format("%s", sec)
+merge({a = sec}, {})
+sha256(sec)
+substr(sec, 0, 1)
+join(sec, l)
+coalesce(sec, "x")
+{ for x in [sec] : x => 1 }
+[for x in [{a = sec}] : x if x.a == "a"]
+[for x in l : [for y in [sec] : y == x]]
+false ? upper(sec) : ""
+[for x in l : x if sec]
+{ for x in l : sec => x }
+"%{ if sec }a%{ endif }"
+"%{ for x in [sec] }%{ if x == "a" }b%{ endif }%{ endfor }"
+upper(sec)
+[for x in [sec] : upper(x)]
+[{a = sec}][*].a == []
+length([sec]...)
+(sec) > 1
+sec + 1
+{a = sec} == {a = "x"}
+l[upper(sec)]
+jsonencode(upper(sec))
+`) {
 		for _, form := range []string{"%", "try(%, 1)", "can(%)", "try(try(%, 1), 2)", "[try(%, 1)]", "try([can(%)], 1)", "coalesce(null, try(%, 1))"} {
 			full := strings.Replace(form, "%", src, 1)
 			v, diags := evaluate(t, full, vars)

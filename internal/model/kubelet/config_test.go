@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -179,29 +181,29 @@ maxPods: 5
 
 // The examples of RFC 7386, appendix A, as far as the target is an object, below one field.
 func TestConfigMerge(t *testing.T) {
-	for _, c := range []struct{ target, patch, want string }{
-		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
-		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
-		{`{"a":"b"}`, `{"a":null}`, `{}`},
-		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
-		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
-		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
-		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
-		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
-		{`["a","b"]`, `["c","d"]`, `["c","d"]`},
-		{`{"a":"b"}`, `["c"]`, `["c"]`},
-		{`{"a":"foo"}`, `"bar"`, `"bar"`},
-		{`{"e":null}`, `{"a":1}`, `{"a":1,"e":null}`},
-		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
-		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
-	} {
-		config := mustConfig(t, header+"x: "+c.target+"\n")
+	for _, c := range table.YAML[[]struct{ Target, Patch, Want string }](t, `
+- {target: '{"a":"b"}', patch: '{"a":"c"}', want: '{"a":"c"}'}
+- {target: '{"a":"b"}', patch: '{"b":"c"}', want: '{"a":"b","b":"c"}'}
+- {target: '{"a":"b"}', patch: '{"a":null}', want: '{}'}
+- {target: '{"a":"b","b":"c"}', patch: '{"a":null}', want: '{"b":"c"}'}
+- {target: '{"a":["b"]}', patch: '{"a":"c"}', want: '{"a":"c"}'}
+- {target: '{"a":"c"}', patch: '{"a":["b"]}', want: '{"a":["b"]}'}
+- {target: '{"a":{"b":"c"}}', patch: '{"a":{"b":"d","c":null}}', want: '{"a":{"b":"d"}}'}
+- {target: '{"a":[{"b":"c"}]}', patch: '{"a":[1]}', want: '{"a":[1]}'}
+- {target: '["a","b"]', patch: '["c","d"]', want: '["c","d"]'}
+- {target: '{"a":"b"}', patch: '["c"]', want: '["c"]'}
+- {target: '{"a":"foo"}', patch: '"bar"', want: '"bar"'}
+- {target: '{"e":null}', patch: '{"a":1}', want: '{"a":1,"e":null}'}
+- {target: '[1,2]', patch: '{"a":"b","c":null}', want: '{"a":"b"}'}
+- {target: '{}', patch: '{"a":{"bb":{"ccc":null}}}', want: '{"a":{"bb":{}}}'}
+`) {
+		config := mustConfig(t, header+"x: "+c.Target+"\n")
 		var patch any
-		must(t, json.Unmarshal([]byte(c.patch), &patch))
+		must(t, json.Unmarshal([]byte(c.Patch), &patch))
 		must(t, config.Merge(map[string]any{"x": patch}))
 		got, _ := config.Get("/x")
-		if string(encodeJSON(got)) != c.want {
-			t.Errorf("%s with %s: %s, want %s", c.target, c.patch, encodeJSON(got), c.want)
+		if string(encodeJSON(got)) != c.Want {
+			t.Errorf("%s with %s: %s, want %s", c.Target, c.Patch, encodeJSON(got), c.Want)
 		}
 	}
 	config := NewConfig()

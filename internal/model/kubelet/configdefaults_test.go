@@ -3,15 +3,27 @@ package kubelet
 import (
 	"reflect"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestKnownField(t *testing.T) {
-	for name, want := range map[string]bool{
-		"maxPods": true, "logging.options.json.infoBufferSize": true, "authentication": true, "featureGates.InPlacePodVerticalScaling": true,
-		"kubeReserved.cpu": true, "evictionHard.memory.available": true,
-		"": false, "maxpods": false, "maxPods.x": false, "evictionHard.memory": false, "evictionHard.": false, "authentication.x": false,
-		"reservedMemory[].limits": false, "clusterDNS.0": false,
-	} {
+	for name, want := range table.YAML[map[string]bool](t, `
+maxPods: true
+logging.options.json.infoBufferSize: true
+authentication: true
+featureGates.InPlacePodVerticalScaling: true
+kubeReserved.cpu: true
+evictionHard.memory.available: true
+'': false
+maxpods: false
+maxPods.x: false
+evictionHard.memory: false
+evictionHard.: false
+authentication.x: false
+'reservedMemory[].limits': false
+clusterDNS.0: false
+`) {
 		if got := KnownField(name, ""); got != want {
 			t.Errorf("%q: got %t, want %t", name, got, want)
 		}

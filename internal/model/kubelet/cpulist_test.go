@@ -3,13 +3,26 @@ package kubelet
 import (
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestParseCPUSet(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "0": "0", "0-3,8": "0-3,8", "8,0-3": "0-3,8", "3,2,1": "1-3", "1,1,1": "1", "5-5": "5",
-		"0-1,2-3": "0-3", "+1": "1", "0-+2": "0-2", "0,2,4": "0,2,4", "007": "7", "65535": "65535",
-	} {
+	for text, want := range table.YAML[map[string]string](t, `
+'': ''
+'0': '0'
+'0-3,8': 0-3,8
+'8,0-3': 0-3,8
+'3,2,1': 1-3
+'1,1,1': '1'
+5-5: '5'
+'0-1,2-3': 0-3
+'+1': '1'
+0-+2: 0-2
+'0,2,4': 0,2,4
+'007': '7'
+'65535': '65535'
+`) {
 		got, err := ParseCPUSet(text)
 		if err != nil || got.String() != want {
 			t.Errorf("%q: got %q, %v; want %q", text, got, err, want)

@@ -4,41 +4,93 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestEnvFileSet(t *testing.T) {
-	for _, c := range []struct{ name, text, want string }{
-		{"empty file", "", "X=\"--new=1\"\n"},
-		{"variable missing", "# c\nY=1\n", "# c\nY=1\nX=\"--new=1\"\n"},
-		{"no newline at the end", "Y=1", "Y=1\nX=\"--new=1\"\n"},
-		{"no newline at the end, variable there", `X="--a=b"`, `X="--a=b --new=1"`},
-		{"empty value", "X=\nY=2\n", "X=\"--new=1\"\nY=2\n"},
-		{"empty quotes", "X=\"\"\n", "X=\"--new=1\"\n"},
-		{"unquoted", "X=--a=b\n", "X=--a=b --new=1\n"},
-		{"unquoted, space behind", "X=--a=b  \n", "X=--a=b --new=1  \n"},
-		{"single quotes", "X='--a=b'\n", "X='--a=b --new=1'\n"},
-		{"CRLF", "Y=1\r\nX=\"--a=b\"\r\nZ=2\r\n", "Y=1\r\nX=\"--a=b --new=1\"\r\nZ=2\r\n"},
-		{"CRLF, missing", "Y=1\r\n", "Y=1\r\nX=\"--new=1\"\r\n"},
-		{"the last assignment counts", "X=\"--a=1\"\nX=\"--a=2\"\n", "X=\"--a=1\"\nX=\"--a=2 --new=1\"\n"},
-		{"one flag a line", "X=\"--a=b \\\n    --c=d \\\n    --e=f\"\n", "X=\"--a=b \\\n    --c=d \\\n    " +
-			"--e=f \\\n    --new=1\"\n"},
-		{"a commented assignment is none", "#X=\"--a=b\"\n;X=1\n", "#X=\"--a=b\"\n;X=1\nX=\"--new=1\"\n"},
-		{"export is none", "export X=1\n", "export X=1\nX=\"--new=1\"\n"},
-		{"space around the name", "  X  =  \"--a=b\"  \n", "  X  =  \"--a=b --new=1\"  \n"},
-		{"quoted parts that touch", "X=\"--a=b\"' --c=d'\n", "X=\"--a=b\"' --c=d --new=1'\n"},
-		{"a word over two quoted parts", "X=\"--a=\"'b'\n", "X=\"--a=b --new=1\"\n"},
-		{"kubeadm's file", "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///run/containerd/containerd.sock\"\n", "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///run/containerd/containerd.sock\"\nX=\"--new=1\"\n"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			file := mustEnv(t, c.text)
+	for _, c := range table.YAML[[]struct{ Name, Text, Want string }](t, `
+- {name: empty file, want: "X=\"--new=1\"\n"}
+- name: variable missing
+  text: |
+    # c
+    Y=1
+  want: |
+    # c
+    Y=1
+    X="--new=1"
+- name: no newline at the end
+  text: Y=1
+  want: |
+    Y=1
+    X="--new=1"
+- {name: 'no newline at the end, variable there', text: X="--a=b", want: X="--a=b --new=1"}
+- name: empty value
+  text: |
+    X=
+    Y=2
+  want: |
+    X="--new=1"
+    Y=2
+- {name: empty quotes, text: "X=\"\"\n", want: "X=\"--new=1\"\n"}
+- {name: unquoted, text: "X=--a=b\n", want: "X=--a=b --new=1\n"}
+- {name: 'unquoted, space behind', text: "X=--a=b  \n", want: "X=--a=b --new=1  \n"}
+- {name: single quotes, text: "X='--a=b'\n", want: "X='--a=b --new=1'\n"}
+- name: CRLF
+  text: "Y=1\r\nX=\"--a=b\"\r\nZ=2\r\n"
+  want: "Y=1\r\nX=\"--a=b --new=1\"\r\nZ=2\r\n"
+- name: CRLF, missing
+  text: "Y=1\r\n"
+  want: "Y=1\r\nX=\"--new=1\"\r\n"
+- name: the last assignment counts
+  text: |
+    X="--a=1"
+    X="--a=2"
+  want: |
+    X="--a=1"
+    X="--a=2 --new=1"
+- name: one flag a line
+  text: |
+    X="--a=b \
+        --c=d \
+        --e=f"
+  want: |
+    X="--a=b \
+        --c=d \
+        --e=f \
+        --new=1"
+- name: a commented assignment is none
+  text: |
+    #X="--a=b"
+    ;X=1
+  want: |
+    #X="--a=b"
+    ;X=1
+    X="--new=1"
+- name: export is none
+  text: "export X=1\n"
+  want: |
+    export X=1
+    X="--new=1"
+- {name: space around the name, text: "  X  =  \"--a=b\"  \n", want: "  X  =  \"--a=b --new=1\"  \n"}
+- {name: quoted parts that touch, text: "X=\"--a=b\"' --c=d'\n", want: "X=\"--a=b\"' --c=d --new=1'\n"}
+- {name: a word over two quoted parts, text: "X=\"--a=\"'b'\n", want: "X=\"--a=b --new=1\"\n"}
+- name: kubeadm's file
+  text: "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///run/containerd/containerd.sock\"\n"
+  want: |
+    KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/containerd/containerd.sock"
+    X="--new=1"
+`) {
+		t.Run(c.Name, func(t *testing.T) {
+			file := mustEnv(t, c.Text)
 			flags, ok := file.Get("X")
 			if !ok {
 				flags = mustFlags(t, "")
 			}
 			must(t, flags.Set("new", "1"))
 			must(t, file.Set("X", flags))
-			if file.String() != c.want {
-				t.Errorf("got  %q\nwant %q", file, c.want)
+			if file.String() != c.Want {
+				t.Errorf("got  %q\nwant %q", file, c.Want)
 			}
 			if got, _ := file.Get("X"); !slices.Contains(got.Argv(), "--new=1") {
 				t.Errorf("got %q, want --new=1 in it", got.Argv())

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func mustFlags(t testing.TB, value string) *Flags {
@@ -23,44 +25,49 @@ func mustEnv(t testing.TB, text string) *EnvFile {
 }
 
 func TestFlagsLookup(t *testing.T) {
-	for _, c := range []struct {
-		value, name, want string
-		ok                bool
-	}{
-		{"--a b", "a", "b", true},
-		{"--a=b", "--a", "b", true},
-		{"--a=b=c", "a", "b=c", true},
-		{"-v=4", "v", "4", true},
-		{"-v 4", "v", "4", true},
-		{"-v4", "v", "4", true},
-		{"--v=4", "v", "4", true},
-		{"--x=", "x", "", true},
-		{`--x ""`, "x", "", true},
-		{`--x '' --y=1`, "y", "1", true},
-		{"--fail-swap-on", "fail-swap-on", "true", true},
-		{"--fail-swap-on false", "fail-swap-on", "true", true}, // pflag: the word is stray
-		{"--fail-swap-on=false", "fail-swap-on", "false", true},
-		{"--logtostderr --v 2", "logtostderr", "true", true},
-		{"--logtostderr --v 2", "v", "2", true},
-		{"--unknown --v=2", "unknown", "--v=2", true}, // pflag: whatever the next word is
-		{"--unknown --v=2", "v", "", false},
-		{"--x -- --y=1", "x", "--", true},
-		{"--v=2 --x", "x", "", true},
-		{"--oom-score-adj -999", "oom-score-adj", "-999", true},
-		{"--node_labels a=b", "node-labels", "a=b", true},
-		{"--node-ip 1 --node-ip 2", "node-ip", "2", true},
-		{"--node-labels=a=1 --node-labels=b=2", "node-labels", "a=1,b=2", true},
-		{"--node-labels= --node-labels=b=2", "node-labels", "b=2", true},
-		{"--register-with-taints=a=1:NoSchedule --register-with-taints=b=:NoExecute", "register-with-taints", "b=:NoExecute", true},
-		{"-- --a=b", "a", "", false},
-		{"--ab=1", "a", "", false},
-		{"", "a", "", false},
-		{`--a="b c" '--d=e f'`, "a", "b c", true},
-		{`--a="b c" '--d=e f'`, "d", "e f", true},
-	} {
-		got, ok := mustFlags(t, c.value).Lookup(c.name)
-		if got != c.want || ok != c.ok {
-			t.Errorf("%q: Lookup(%s) = %q, %v, want %q, %v", c.value, c.name, got, ok, c.want, c.ok)
+	for _, c := range table.YAML[[]struct {
+		Value, Name, Want string
+		OK                bool
+	}](t, `
+- {value: --a b, name: a, want: b, ok: true}
+- {value: --a=b, name: --a, want: b, ok: true}
+- {value: --a=b=c, name: a, want: b=c, ok: true}
+- {value: -v=4, name: v, want: '4', ok: true}
+- {value: -v 4, name: v, want: '4', ok: true}
+- {value: -v4, name: v, want: '4', ok: true}
+- {value: --v=4, name: v, want: '4', ok: true}
+- {value: --x=, name: x, ok: true}
+- {value: --x "", name: x, ok: true}
+- {value: --x '' --y=1, name: 'y', want: '1', ok: true}
+- {value: --fail-swap-on, name: fail-swap-on, want: 'true', ok: true}
+# pflag: the word is stray
+- {value: --fail-swap-on false, name: fail-swap-on, want: 'true', ok: true}
+- {value: --fail-swap-on=false, name: fail-swap-on, want: 'false', ok: true}
+- {value: --logtostderr --v 2, name: logtostderr, want: 'true', ok: true}
+- {value: --logtostderr --v 2, name: v, want: '2', ok: true}
+# pflag: whatever the next word is
+- {value: --unknown --v=2, name: unknown, want: --v=2, ok: true}
+- {value: --unknown --v=2, name: v}
+- {value: --x -- --y=1, name: x, want: --, ok: true}
+- {value: --v=2 --x, name: x, ok: true}
+- {value: --oom-score-adj -999, name: oom-score-adj, want: '-999', ok: true}
+- {value: --node_labels a=b, name: node-labels, want: a=b, ok: true}
+- {value: --node-ip 1 --node-ip 2, name: node-ip, want: '2', ok: true}
+- {value: --node-labels=a=1 --node-labels=b=2, name: node-labels, want: 'a=1,b=2', ok: true}
+- {value: --node-labels= --node-labels=b=2, name: node-labels, want: b=2, ok: true}
+- value: --register-with-taints=a=1:NoSchedule --register-with-taints=b=:NoExecute
+  name: register-with-taints
+  want: b=:NoExecute
+  ok: true
+- {value: -- --a=b, name: a}
+- {value: --ab=1, name: a}
+- {name: a}
+- {value: --a="b c" '--d=e f', name: a, want: b c, ok: true}
+- {value: --a="b c" '--d=e f', name: d, want: e f, ok: true}
+`) {
+		got, ok := mustFlags(t, c.Value).Lookup(c.Name)
+		if got != c.Want || ok != c.OK {
+			t.Errorf("%q: Lookup(%s) = %q, %v, want %q, %v", c.Value, c.Name, got, ok, c.Want, c.OK)
 		}
 	}
 }
@@ -76,47 +83,60 @@ func TestSpellings(t *testing.T) {
 }
 
 func TestFlagsSet(t *testing.T) {
-	for _, c := range []struct{ base, name, value, want string }{
-		{"", "a", "b", "--a=b"},
-		{"--a=b", "a", "c", "--a=c"},
-		{"--a b  --c=d", "a", "x", "--a x  --c=d"},
-		{"--a b", "a", "", `--a ""`},
-		{"--a b", "a", "-x", "--a=-x"},
-		{"--a b", "a", "x y", `--a x\ y`},
-		{"--x 1 --y 2", "z", "3", "--x 1 --y 2 --z 3"},
-		{"--x 1 --y=2 --w=3", "z", "3", "--x 1 --y=2 --w=3 --z=3"},
-		{"--x 1 --y 2", "fail-swap-on", "false", "--x 1 --y 2 --fail-swap-on=false"},
-		{"--x 1 --y 2", "register-with-taints", "a=:NoSchedule", "--x 1 --y 2 --register-with-taints=a=:NoSchedule"},
-		{"--register-with-taints a=:NoSchedule --x 1", "register-with-taints", "", "--register-with-taints= --x 1"},
-		{"--register-with-taints a=:NoSchedule", "register-with-taints", "a=:NoSchedule", "--register-with-taints a=:NoSchedule"},
-		{"--fail-swap-on --x=1", "fail-swap-on", "true", "--fail-swap-on --x=1"},
-		{"--fail-swap-on --x=1", "fail-swap-on", "false", "--fail-swap-on=false --x=1"},
-		{"-v=4", "v", "5", "-v=5"},
-		{"-v 4", "v", "5", "-v 5"},
-		{"-v4", "v", "5", "-v5"},
-		{"--node_ip=1", "node-ip", "2", "--node_ip=2"},
-		{"--node-ip=1 --x=0 --node-ip=2", "node-ip", "3", "--node-ip=1 --x=0 --node-ip=3"},
-		{"--node-labels=a=1 --x=0 --node-labels=b=2", "node-labels", "c=3", "--x=0 --node-labels=c=3"},
-		{"--a=b -- stray", "c", "d", "--a=b --c=d -- stray"},
-		{"-- stray", "c", "d", "--c=d -- stray"},
-		{"--a=b --hostname-override", "c", "d", "--a=b --c=d --hostname-override"}, // it needs a value
-		{"--hostname-override -- stray", "c", "d", "--hostname-override -- stray --c d"},
-		{"--a=b --fail-swap-on", "c", "d", "--a=b --fail-swap-on --c=d"},
-		{`--a="b c" --d=e`, "d", "f", `--a="b c" --d=f`},
-		{`"--a=b 'c"`, "a", "x", "--a=x"},
-		{" --a=b\n\t", "c", "d", " --a=b --c=d\n\t"},
-		{"--allowed-unsafe-sysctls=kernel.shm*,net.* --a=1", "a", "2", "--allowed-unsafe-sysctls=kernel.shm*,net.* --a=2"},
-	} {
-		f := mustFlags(t, c.base)
-		if err := f.Set(c.name, c.value); err != nil {
-			t.Errorf("%q: Set(%s, %q): got %v, want no error", c.base, c.name, c.value, err)
+	for _, c := range table.YAML[[]struct{ Base, Name, Value, Want string }](t, `
+- {name: a, value: b, want: --a=b}
+- {base: --a=b, name: a, value: c, want: --a=c}
+- {base: --a b  --c=d, name: a, value: x, want: --a x  --c=d}
+- {base: --a b, name: a, want: --a ""}
+- {base: --a b, name: a, value: -x, want: --a=-x}
+- {base: --a b, name: a, value: x y, want: --a x\ y}
+- {base: --x 1 --y 2, name: z, value: '3', want: --x 1 --y 2 --z 3}
+- {base: --x 1 --y=2 --w=3, name: z, value: '3', want: --x 1 --y=2 --w=3 --z=3}
+- {base: --x 1 --y 2, name: fail-swap-on, value: 'false', want: --x 1 --y 2 --fail-swap-on=false}
+- base: --x 1 --y 2
+  name: register-with-taints
+  value: a=:NoSchedule
+  want: --x 1 --y 2 --register-with-taints=a=:NoSchedule
+- {base: --register-with-taints a=:NoSchedule --x 1, name: register-with-taints, want: --register-with-taints= --x 1}
+- base: --register-with-taints a=:NoSchedule
+  name: register-with-taints
+  value: a=:NoSchedule
+  want: --register-with-taints a=:NoSchedule
+- {base: --fail-swap-on --x=1, name: fail-swap-on, value: 'true', want: --fail-swap-on --x=1}
+- {base: --fail-swap-on --x=1, name: fail-swap-on, value: 'false', want: --fail-swap-on=false --x=1}
+- {base: -v=4, name: v, value: '5', want: -v=5}
+- {base: -v 4, name: v, value: '5', want: -v 5}
+- {base: -v4, name: v, value: '5', want: -v5}
+- {base: --node_ip=1, name: node-ip, value: '2', want: --node_ip=2}
+- {base: --node-ip=1 --x=0 --node-ip=2, name: node-ip, value: '3', want: --node-ip=1 --x=0 --node-ip=3}
+- {base: --node-labels=a=1 --x=0 --node-labels=b=2, name: node-labels, value: c=3, want: --x=0 --node-labels=c=3}
+- {base: --a=b -- stray, name: c, value: d, want: --a=b --c=d -- stray}
+- {base: -- stray, name: c, value: d, want: --c=d -- stray}
+# it needs a value
+- {base: --a=b --hostname-override, name: c, value: d, want: --a=b --c=d --hostname-override}
+- {base: --hostname-override -- stray, name: c, value: d, want: --hostname-override -- stray --c d}
+- {base: --a=b --fail-swap-on, name: c, value: d, want: --a=b --fail-swap-on --c=d}
+- {base: --a="b c" --d=e, name: d, value: f, want: --a="b c" --d=f}
+- {base: '"--a=b ''c"', name: a, value: x, want: --a=x}
+- base: " --a=b\n\t"
+  name: c
+  value: d
+  want: " --a=b --c=d\n\t"
+- base: --allowed-unsafe-sysctls=kernel.shm*,net.* --a=1
+  name: a
+  value: '2'
+  want: --allowed-unsafe-sysctls=kernel.shm*,net.* --a=2
+`) {
+		f := mustFlags(t, c.Base)
+		if err := f.Set(c.Name, c.Value); err != nil {
+			t.Errorf("%q: Set(%s, %q): got %v, want no error", c.Base, c.Name, c.Value, err)
 			continue
 		}
-		if f.raw != c.want {
-			t.Errorf("%q: Set(%s, %q)\n got  %q\n want %q", c.base, c.name, c.value, f.raw, c.want)
+		if f.raw != c.Want {
+			t.Errorf("%q: Set(%s, %q)\n got  %q\n want %q", c.Base, c.Name, c.Value, f.raw, c.Want)
 		}
-		if got, ok := f.Lookup(c.name); !ok || got != c.value {
-			t.Errorf("%q: after Set(%s, %q): got %q, %v; want the value that was set", c.base, c.name, c.value, got, ok)
+		if got, ok := f.Lookup(c.Name); !ok || got != c.Value {
+			t.Errorf("%q: after Set(%s, %q): got %q, %v; want the value that was set", c.Base, c.Name, c.Value, got, ok)
 		}
 	}
 }
@@ -140,20 +160,21 @@ func TestProductionFile(t *testing.T) {
 	if !ok {
 		t.Fatal("no KUBELET_EXTRA_ARGS")
 	}
-	for name, want := range map[string]string{
-		"allow-privileged":          "true",
-		"hostname-override":         "192.0.2.7",
-		"node-ip":                   "192.0.2.7",
-		"allowed-unsafe-sysctls":    "kernel.shm*,kernel.msg*,kernel.sem,fs.mqueue.*,net.*",
-		"pod-infra-container-image": "harbor.example/pause-amd64:3.1",
-		"register-with-taints":      "node.netease.com/phase=checking:NoSchedule,node-role.kubernetes.io/master=:NoSchedule",
-		"node-labels":               "node-role.kubernetes.io/master=,node.netease.com/phase=checking",
-		"logtostderr":               "false",
-		"feature-gates":             "SupportPodPidsLimit=true",
-		"v":                         "4",
-		"cloud-provider":            "",
-		"max-pods":                  "60", // the # before it comments nothing out
-	} {
+	for name, want := range table.YAML[map[string]string](t, `
+allow-privileged: 'true'
+hostname-override: 192.0.2.7
+node-ip: 192.0.2.7
+allowed-unsafe-sysctls: kernel.shm*,kernel.msg*,kernel.sem,fs.mqueue.*,net.*
+pod-infra-container-image: harbor.example/pause-amd64:3.1
+register-with-taints: node.netease.com/phase=checking:NoSchedule,node-role.kubernetes.io/master=:NoSchedule
+node-labels: node-role.kubernetes.io/master=,node.netease.com/phase=checking
+logtostderr: 'false'
+feature-gates: SupportPodPidsLimit=true
+v: '4'
+cloud-provider: ''
+# the # before it comments nothing out
+max-pods: '60'
+`) {
 		if got, ok := flags.Lookup(name); !ok || got != want {
 			t.Errorf("--%s is %q, %v, want %q", name, got, ok, want)
 		}

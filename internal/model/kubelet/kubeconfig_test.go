@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 const testPEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -46,21 +48,21 @@ func TestBootstrapKubeconfig(t *testing.T) {
 }
 
 func TestLayoutFor(t *testing.T) {
-	for _, c := range []struct{ id, like, want string }{
-		{"debian", "", "/etc/default/kubelet"},
-		{"ubuntu", "debian", "/etc/default/kubelet"},
-		{"linuxmint", "ubuntu debian", "/etc/default/kubelet"},
-		{"rhel", "fedora", "/etc/sysconfig/kubelet"},
-		{"rocky", "rhel centos fedora", "/etc/sysconfig/kubelet"},
-		{"newrpm", "rhel fedora", "/etc/sysconfig/kubelet"},
-		{"openEuler", "", "/etc/sysconfig/kubelet"},
-		{"opensuse-leap", "suse opensuse", "/etc/sysconfig/kubelet"},
-		{"arch", "", "/etc/default/kubelet"},
-		{"", "", "/etc/default/kubelet"},
-	} {
-		layout := LayoutFor(c.id, c.like)
-		if layout.FlagsFile != c.want || layout.FlagsVariable != "KUBELET_EXTRA_ARGS" {
-			t.Errorf("%s (%s): got %+v; want %s", c.id, c.like, layout, c.want)
+	for _, c := range table.YAML[[]struct{ ID, Like, Want string }](t, `
+- {id: debian, want: /etc/default/kubelet}
+- {id: ubuntu, like: debian, want: /etc/default/kubelet}
+- {id: linuxmint, like: ubuntu debian, want: /etc/default/kubelet}
+- {id: rhel, like: fedora, want: /etc/sysconfig/kubelet}
+- {id: rocky, like: rhel centos fedora, want: /etc/sysconfig/kubelet}
+- {id: newrpm, like: rhel fedora, want: /etc/sysconfig/kubelet}
+- {id: openEuler, want: /etc/sysconfig/kubelet}
+- {id: opensuse-leap, like: suse opensuse, want: /etc/sysconfig/kubelet}
+- {id: arch, want: /etc/default/kubelet}
+- {want: /etc/default/kubelet}
+`) {
+		layout := LayoutFor(c.ID, c.Like)
+		if layout.FlagsFile != c.Want || layout.FlagsVariable != "KUBELET_EXTRA_ARGS" {
+			t.Errorf("%s (%s): got %+v; want %s", c.ID, c.Like, layout, c.Want)
 		}
 	}
 }

@@ -3,14 +3,27 @@ package kubelet
 import (
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestParseQuantity(t *testing.T) {
-	for text, isValid := range map[string]bool{
-		"100Mi": true, "1e3": true, "1E": true, "1e-3": true, "1e0000009": true, "1E9999": true, "1E-9999": true,
-		"1E50000001": false, "1e-50000001": false, "22E+22222222222229": false, "1e0010000": false, "E50000001": false,
-		"": false, "x": false,
-	} {
+	for text, isValid := range table.YAML[map[string]bool](t, `
+100Mi: true
+'1e3': true
+1E: true
+'1e-3': true
+'1e0000009': true
+1E9999: true
+'1E-9999': true
+1E50000001: false
+'1e-50000001': false
+22E+22222222222229: false
+1e0010000: false
+E50000001: false
+'': false
+x: false
+`) {
 		began := time.Now()
 		got, err := ParseQuantity(text)
 		if (err == nil) != isValid {

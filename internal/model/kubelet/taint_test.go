@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestParseTaint(t *testing.T) {
@@ -75,47 +77,49 @@ func TestMergeTaints(t *testing.T) {
 		must(t, err)
 		return parsed
 	}
-	for _, c := range []struct {
-		base   string
-		wanted []string
-		want   string
-	}{
-		{"b=1:NoSchedule,a:NoExecute", []string{"a:NoExecute", "b=1:NoSchedule"}, "b=1:NoSchedule,a:NoExecute"},
-		{"b=1:NoSchedule,a:NoExecute", []string{"a=:NoExecute", "b=2:NoSchedule"}, "b=2:NoSchedule,a:NoExecute"},
-		{"b=1:NoSchedule", []string{"b=1:NoSchedule", "z=:NoSchedule", "c=:NoSchedule"}, "b=1:NoSchedule,c=:NoSchedule,z=:NoSchedule"},
-		{"b=1:NoSchedule", nil, ""},
-		{"", []string{"b=1:NoSchedule"}, "b=1:NoSchedule"},
-		{"b=1:NoSchedule,a:NoExecute-", []string{"b=1:NoSchedule"}, "b=1:NoSchedule"},
-		{"not taints", []string{"b=1:NoSchedule"}, "b=1:NoSchedule"},
-	} {
+	for _, c := range table.YAML[[]struct {
+		Base   string
+		Wanted []string
+		Want   string
+	}](t, `
+- {base: 'b=1:NoSchedule,a:NoExecute', wanted: [a:NoExecute, b=1:NoSchedule], want: 'b=1:NoSchedule,a:NoExecute'}
+- {base: 'b=1:NoSchedule,a:NoExecute', wanted: [a=:NoExecute, b=2:NoSchedule], want: 'b=2:NoSchedule,a:NoExecute'}
+- base: b=1:NoSchedule
+  wanted: [b=1:NoSchedule, z=:NoSchedule, c=:NoSchedule]
+  want: b=1:NoSchedule,c=:NoSchedule,z=:NoSchedule
+- {base: b=1:NoSchedule}
+- {wanted: [b=1:NoSchedule], want: b=1:NoSchedule}
+- {base: 'b=1:NoSchedule,a:NoExecute-', wanted: [b=1:NoSchedule], want: b=1:NoSchedule}
+- {base: not taints, wanted: [b=1:NoSchedule], want: b=1:NoSchedule}
+`) {
 		var wanted []Taint
-		for _, w := range c.wanted {
+		for _, w := range c.Wanted {
 			wanted = append(wanted, taint(w))
 		}
-		if got := MergeTaints(c.base, wanted); got != c.want {
-			t.Errorf("%q with %q: %q, want %q", c.base, c.wanted, got, c.want)
+		if got := MergeTaints(c.Base, wanted); got != c.Want {
+			t.Errorf("%q with %q: %q, want %q", c.Base, c.Wanted, got, c.Want)
 		}
 	}
 }
 
 func TestMergeList(t *testing.T) {
-	for _, c := range []struct {
-		base   string
-		wanted map[string]string
-		want   string
-	}{
-		{"b=2,a=1", map[string]string{"a": "1", "b": "2"}, "b=2,a=1"},
-		{" b=2, a=1,", map[string]string{"a": "1", "b": "2"}, " b=2, a=1,"},
-		{"b=2,a", map[string]string{"a": "", "b": "2"}, "b=2,a"},
-		{"b=2,a=1", map[string]string{"a": "9", "b": "2", "z": "", "c": "3"}, "b=2,a=9,c=3,z="},
-		{"b=2,a=1", map[string]string{"a": "1"}, "a=1"},
-		{"b=2,b=3", map[string]string{"b": "3"}, "b=3"},
-		{"b=3,b=3", map[string]string{"b": "3"}, "b=3,b=3"},
-		{"", map[string]string{"b": "3", "a": "1"}, "a=1,b=3"},
-		{"", nil, ""},
-	} {
-		if got := MergeList(c.base, LabelItems(c.wanted)); got != c.want {
-			t.Errorf("%q with %v: %q, want %q", c.base, c.wanted, got, c.want)
+	for _, c := range table.YAML[[]struct {
+		Base   string
+		Wanted map[string]string
+		Want   string
+	}](t, `
+- {base: 'b=2,a=1', wanted: {a: '1', b: '2'}, want: 'b=2,a=1'}
+- {base: ' b=2, a=1,', wanted: {a: '1', b: '2'}, want: ' b=2, a=1,'}
+- {base: 'b=2,a', wanted: {a: '', b: '2'}, want: 'b=2,a'}
+- {base: 'b=2,a=1', wanted: {a: '9', b: '2', z: '', c: '3'}, want: 'b=2,a=9,c=3,z='}
+- {base: 'b=2,a=1', wanted: {a: '1'}, want: a=1}
+- {base: 'b=2,b=3', wanted: {b: '3'}, want: b=3}
+- {base: 'b=3,b=3', wanted: {b: '3'}, want: 'b=3,b=3'}
+- {wanted: {b: '3', a: '1'}, want: 'a=1,b=3'}
+- {}
+`) {
+		if got := MergeList(c.Base, LabelItems(c.Wanted)); got != c.Want {
+			t.Errorf("%q with %v: %q, want %q", c.Base, c.Wanted, got, c.Want)
 		}
 	}
 }
@@ -133,39 +137,39 @@ func TestParseLabels(t *testing.T) {
 }
 
 func TestCheckNodeKey(t *testing.T) {
-	for _, c := range []struct {
-		key, version string
-		ok           bool
-	}{
-		{"accelerator", "", true},
-		{"network.netease.com/sriov-type", "", true},
-		{"notkubernetes.io/x", "", true},
-		{"feature.node.kubernetes.io/cpu", "", true},
-		{"node.kubernetes.io/anything", "", true},
-		{"kubelet.kubernetes.io/x", "", true},
-		{"a.kubelet.kubernetes.io/x", "", true},
-		{"topology.kubernetes.io/zone", "", true},
-		{"topology.kubernetes.io/rack", "", false},
-		{"kubernetes.io/hostname", "", true},
-		{"kubernetes.io/x", "", false},
-		{"k8s.io/x", "", false},
-		{"a.k8s.io/x", "", false},
-		{"node-role.kubernetes.io/gpu", "", false},
-		{"node-role.kubernetes.io/gpu", "v1.16.0", false},
-		{"node-role.kubernetes.io/gpu", "v1.15.12", true},
-		{"node-role.kubernetes.io/gpu", "1.11", true},
-		{"node-role.kubernetes.io/gpu", "nonsense", false},
-		{"x.node-restriction.kubernetes.io/y", "", false},
-		{"x.node-restriction.kubernetes.io/y", "v1.15.0", false},
-		{"node-restriction.kubernetes.io/y", "", false},
-		{"evilnode.kubernetes.io/y", "", false},
-	} {
-		err := CheckNodeKey(c.key, c.version)
-		if (err == nil) != c.ok {
-			t.Errorf("%s on %q: got %v, want allowed: %t", c.key, c.version, err, c.ok)
+	for _, c := range table.YAML[[]struct {
+		Key, Version string
+		OK           bool
+	}](t, `
+- {key: accelerator, ok: true}
+- {key: network.netease.com/sriov-type, ok: true}
+- {key: notkubernetes.io/x, ok: true}
+- {key: feature.node.kubernetes.io/cpu, ok: true}
+- {key: node.kubernetes.io/anything, ok: true}
+- {key: kubelet.kubernetes.io/x, ok: true}
+- {key: a.kubelet.kubernetes.io/x, ok: true}
+- {key: topology.kubernetes.io/zone, ok: true}
+- {key: topology.kubernetes.io/rack}
+- {key: kubernetes.io/hostname, ok: true}
+- {key: kubernetes.io/x}
+- {key: k8s.io/x}
+- {key: a.k8s.io/x}
+- {key: node-role.kubernetes.io/gpu}
+- {key: node-role.kubernetes.io/gpu, version: v1.16.0}
+- {key: node-role.kubernetes.io/gpu, version: v1.15.12, ok: true}
+- {key: node-role.kubernetes.io/gpu, version: '1.11', ok: true}
+- {key: node-role.kubernetes.io/gpu, version: nonsense}
+- {key: x.node-restriction.kubernetes.io/y}
+- {key: x.node-restriction.kubernetes.io/y, version: v1.15.0}
+- {key: node-restriction.kubernetes.io/y}
+- {key: evilnode.kubernetes.io/y}
+`) {
+		err := CheckNodeKey(c.Key, c.Version)
+		if (err == nil) != c.OK {
+			t.Errorf("%s on %q: got %v, want allowed: %t", c.Key, c.Version, err, c.OK)
 		}
 		if err != nil && !strings.Contains(err.Error(), "domain of your own") {
-			t.Errorf("%s: got %v, want a next step in it", c.key, err)
+			t.Errorf("%s: got %v, want a next step in it", c.Key, err)
 		}
 	}
 	if err := CheckLabel("a", "x y"); err == nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // parseNode returns a Node with taints and the annotation of prelet.
@@ -22,38 +24,75 @@ func TestChangeTaints(t *testing.T) {
 	t.Parallel()
 	const foreign = `{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"}`
 	const ours = `{"key": "a", "value": "1", "effect": "NoSchedule"}`
-	for _, c := range []struct {
-		name, have, owned string
-		want, planned     string // in the form of the annotation; planned besides want
-		change            string
-		patch             string // a part of it; "" if nothing is sent
-	}{
-		{"as planned", foreign + "," + ours, "a=1:NoSchedule", "a=1:NoSchedule", "", "", ""},
-		{"only the owner is noted", ours, "", "a=1:NoSchedule", "", "", `"prelet.github.io/taints":"a=1:NoSchedule"`},
-		{"missing", foreign, "", "a=1:NoSchedule", "", "a=1:NoSchedule",
-			`"taints":[{"key":"foreign","effect":"NoExecute","timeAdded":"2026-01-02T03:04:05Z"},` +
-				`{"key":"a","value":"1","effect":"NoSchedule"}]`},
-		{"another value", ours, "a=1:NoSchedule", "a=2:NoSchedule", "", "a=2:NoSchedule",
-			`"taints":[{"key":"a","value":"2","effect":"NoSchedule"}]`},
-		{"another value of another party", ours, "", "a=2:NoSchedule", "", "", ""},
-		{"another party's value and a missing taint", ours, "", "a=2:NoSchedule b:NoSchedule", "", "b:NoSchedule",
-			`"prelet.github.io/taints":"b:NoSchedule"`},
-		{"no longer planned", foreign + "," + ours, "a=1:NoSchedule", "", "", "a=1:NoSchedule-",
-			`"prelet.github.io/taints":null`},
-		{"no longer planned, and not owned", ours, "", "", "", "", ""},
-		{"moved to the base", ours, "a=1:NoSchedule", "", "a=1:NoSchedule", "",
-			`"taints":[{"key":"a","value":"1","effect":"NoSchedule"}]`},
-		{"moved to the base with another value", ours, "a=1:NoSchedule", "", "a=2:NoSchedule", "",
-			`"prelet.github.io/taints":null`},
-		{"missing, and of the base", foreign, "", "", "a=1:NoSchedule", "", ""},
-		{"changed by somebody", `{"key": "a", "value": "9", "effect": "NoSchedule"}`, "a=1:NoSchedule", "", "", "",
-			`"taints":[{"key":"a","value":"9","effect":"NoSchedule"}]`},
-		{"changed by somebody, and planned", `{"key": "a", "value": "9", "effect": "NoSchedule"}`, "a=1:NoSchedule",
-			"a=1:NoSchedule", "", "a=1:NoSchedule", `"taints":[{"key":"a","value":"1","effect":"NoSchedule"}]`},
-		{"of others", foreign, "", "", "", "", ""},
-		{"a damaged annotation", foreign, "foreign:Never nonsense", "", "", "", `"prelet.github.io/taints":null`},
-	} {
-		n := parseNode(t, c.have, c.owned)
+	for _, c := range table.YAML[[]struct {
+		Name, Have, Owned string
+		Want, Planned     string // in the form of the annotation; planned besides want
+		Change            string
+		Patch             string // a part of it; "" if nothing is sent
+	}](t, `
+- name: as planned
+  have: '{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"},{"key": "a", "value": "1", "effect": "NoSchedule"}'
+  owned: a=1:NoSchedule
+  want: a=1:NoSchedule
+- name: only the owner is noted
+  have: '{"key": "a", "value": "1", "effect": "NoSchedule"}'
+  want: a=1:NoSchedule
+  patch: '"prelet.github.io/taints":"a=1:NoSchedule"'
+- name: missing
+  have: '{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"}'
+  want: a=1:NoSchedule
+  change: a=1:NoSchedule
+  patch: '"taints":[{"key":"foreign","effect":"NoExecute","timeAdded":"2026-01-02T03:04:05Z"},{"key":"a","value":"1","effect":"NoSchedule"}]'
+- name: another value
+  have: '{"key": "a", "value": "1", "effect": "NoSchedule"}'
+  owned: a=1:NoSchedule
+  want: a=2:NoSchedule
+  change: a=2:NoSchedule
+  patch: '"taints":[{"key":"a","value":"2","effect":"NoSchedule"}]'
+- name: another value of another party
+  have: '{"key": "a", "value": "1", "effect": "NoSchedule"}'
+  want: a=2:NoSchedule
+- name: another party's value and a missing taint
+  have: '{"key": "a", "value": "1", "effect": "NoSchedule"}'
+  want: a=2:NoSchedule b:NoSchedule
+  change: b:NoSchedule
+  patch: '"prelet.github.io/taints":"b:NoSchedule"'
+- name: no longer planned
+  have: '{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"},{"key": "a", "value": "1", "effect": "NoSchedule"}'
+  owned: a=1:NoSchedule
+  change: a=1:NoSchedule-
+  patch: '"prelet.github.io/taints":null'
+- {name: 'no longer planned, and not owned', have: '{"key": "a", "value": "1", "effect": "NoSchedule"}'}
+- name: moved to the base
+  have: '{"key": "a", "value": "1", "effect": "NoSchedule"}'
+  owned: a=1:NoSchedule
+  planned: a=1:NoSchedule
+  patch: '"taints":[{"key":"a","value":"1","effect":"NoSchedule"}]'
+- name: moved to the base with another value
+  have: '{"key": "a", "value": "1", "effect": "NoSchedule"}'
+  owned: a=1:NoSchedule
+  planned: a=2:NoSchedule
+  patch: '"prelet.github.io/taints":null'
+- name: missing, and of the base
+  have: '{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"}'
+  planned: a=1:NoSchedule
+- name: changed by somebody
+  have: '{"key": "a", "value": "9", "effect": "NoSchedule"}'
+  owned: a=1:NoSchedule
+  patch: '"taints":[{"key":"a","value":"9","effect":"NoSchedule"}]'
+- name: changed by somebody, and planned
+  have: '{"key": "a", "value": "9", "effect": "NoSchedule"}'
+  owned: a=1:NoSchedule
+  want: a=1:NoSchedule
+  change: a=1:NoSchedule
+  patch: '"taints":[{"key":"a","value":"1","effect":"NoSchedule"}]'
+- {name: of others, have: '{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"}'}
+- name: a damaged annotation
+  have: '{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"}'
+  owned: foreign:Never nonsense
+  patch: '"prelet.github.io/taints":null'
+`) {
+		n := parseNode(t, c.Have, c.Owned)
 		parse := func(text string) (out []Taint) {
 			for _, word := range strings.Fields(text) {
 				taint, err := ParseTaint(word)
@@ -62,9 +101,9 @@ func TestChangeTaints(t *testing.T) {
 			}
 			return out
 		}
-		change, ok := n.ChangeTaints(parse(c.want), parse(c.want+" "+c.planned))
-		if got := change.String(); got != c.change || ok != (c.patch != "") {
-			t.Errorf("%s: got %q, %t; want %q, %t", c.name, got, ok, c.change, c.patch != "")
+		change, ok := n.ChangeTaints(parse(c.Want), parse(c.Want+" "+c.Planned))
+		if got := change.String(); got != c.Change || ok != (c.Patch != "") {
+			t.Errorf("%s: got %q, %t; want %q, %t", c.Name, got, ok, c.Change, c.Patch != "")
 		}
 		var left []string
 		for _, taint := range change.After().Taints {
@@ -76,36 +115,36 @@ func TestChangeTaints(t *testing.T) {
 		_, _, document := change.Patch(time.Time{})
 		patch, _ := json.Marshal(document)
 		if err := json.Unmarshal(patch, &plain); err != nil {
-			t.Fatalf("%s: got the patch %s, %v; want JSON", c.name, patch, err)
+			t.Fatalf("%s: got the patch %s, %v; want JSON", c.Name, patch, err)
 		}
 		var sent []string
 		for _, taint := range plain.Spec.Taints {
 			sent = append(sent, taint.String())
 		}
 		if !slices.Equal(left, sent) {
-			t.Errorf("%s: got the taints %q after the change, want those of the patch %q", c.name, left, sent)
+			t.Errorf("%s: got the taints %q after the change, want those of the patch %q", c.Name, left, sent)
 		}
-		if !strings.Contains(string(patch), `"resourceVersion":"7"`) || !strings.Contains(string(patch), c.patch) {
-			t.Errorf("%s: got the patch %s, want the version 7 and %s in it", c.name, patch, c.patch)
+		if !strings.Contains(string(patch), `"resourceVersion":"7"`) || !strings.Contains(string(patch), c.Patch) {
+			t.Errorf("%s: got the patch %s, want the version 7 and %s in it", c.Name, patch, c.Patch)
 		}
 	}
 }
 
 func TestStartupTaints(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]bool{
-		"karpenter.sh/unregistered:NoExecute":                               true,
-		"karpenter.sh/disrupted:NoSchedule":                                 false,
-		"node.cilium.io/agent-not-ready=true:NoExecute":                     true,
-		"readiness.k8s.io/gpu=pending:NoSchedule":                           true,
-		"startup-taint.cluster-autoscaler.kubernetes.io/gpu=1:NoSchedule":   true,
-		"ignore-taint.cluster-autoscaler.kubernetes.io/cilium:NoExecute":    true,
-		"node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule":    true,
-		"nvidia.com/gpu=true:NoSchedule":                                    false,
-		"example.com/readiness.k8s.io:NoSchedule":                           false,
-		"node-role.kubernetes.io/control-plane:NoSchedule":                  false,
-		"other.startup-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule": false,
-	} {
+	for text, want := range table.YAML[map[string]bool](t, `
+karpenter.sh/unregistered:NoExecute: true
+karpenter.sh/disrupted:NoSchedule: false
+node.cilium.io/agent-not-ready=true:NoExecute: true
+readiness.k8s.io/gpu=pending:NoSchedule: true
+startup-taint.cluster-autoscaler.kubernetes.io/gpu=1:NoSchedule: true
+ignore-taint.cluster-autoscaler.kubernetes.io/cilium:NoExecute: true
+node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule: true
+nvidia.com/gpu=true:NoSchedule: false
+example.com/readiness.k8s.io:NoSchedule: false
+node-role.kubernetes.io/control-plane:NoSchedule: false
+other.startup-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule: false
+`) {
 		taint, err := ParseTaint(text)
 		if got := taint.IsStartup(); err != nil || got != want {
 			t.Errorf("IsStartup of %q: got %t and %v, want %t", text, got, err, want)
@@ -119,16 +158,17 @@ func TestStartupTaints(t *testing.T) {
 // NoExecute. It knows no other key or effect.
 func TestTaintsOfNodeController(t *testing.T) {
 	t.Parallel()
-	for key, removed := range map[string][]string{
-		"not-ready":           {"NoSchedule", "NoExecute"},
-		"unreachable":         {"NoSchedule", "NoExecute"},
-		"unschedulable":       {"NoSchedule"},
-		"memory-pressure":     {"NoSchedule"},
-		"disk-pressure":       {"NoSchedule"},
-		"pid-pressure":        {"NoSchedule"},
-		"network-unavailable": {"NoSchedule"},
-		"out-of-service":      nil, // a person sets and removes it
-	} {
+	for key, removed := range table.YAML[map[string][]string](t, `
+not-ready: [NoSchedule, NoExecute]
+unreachable: [NoSchedule, NoExecute]
+unschedulable: [NoSchedule]
+memory-pressure: [NoSchedule]
+disk-pressure: [NoSchedule]
+pid-pressure: [NoSchedule]
+network-unavailable: [NoSchedule]
+# a person sets and removes it
+out-of-service: null
+`) {
 		for _, effect := range []string{"NoSchedule", "NoExecute"} {
 			known, ok := FindStartupTaint("node.kubernetes.io/" + key)
 			got := ok && (known.Effect == "" || known.Effect == effect)

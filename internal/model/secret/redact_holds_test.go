@@ -5,24 +5,26 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/texts"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestHolds refuses what holds a secret, and no text for a short one, which may be an ordinary word.
 func TestHolds(t *testing.T) {
 	r := redactorOf("CANARY-k2 \"q\" <&>\n", "true", "abc")
-	for text, want := range map[string]bool{
-		"x: CANARY-k2 \"q\" <&>":              true,
-		"x: CANARY-k2 \\\"q\\\" <\\u0026>":    false, // half of each form
-		`{"text":"CANARY-k2 \"q\" <&>"}`:      true,
-		"Q0FOQVJZLWsyICJxIiA8Jj4=":            true,
-		"failSwapOn: true":                    false,
-		"true":                                false,
-		" true\n":                             false,
-		"abc":                                 false,
-		"CANARY-k3":                           false,
-		"43414e4152592d6b322022712220 3c263e": false,
-		"43414e4152592d6b3220227122203c263e":  true,
-	} {
+	for text, want := range table.YAML[map[string]bool](t, `
+'x: CANARY-k2 "q" <&>': true
+# half of each form
+'x: CANARY-k2 \"q\" <\u0026>': false
+'{"text":"CANARY-k2 \"q\" <&>"}': true
+Q0FOQVJZLWsyICJxIiA8Jj4=: true
+'failSwapOn: true': false
+'true': false
+" true\n": false
+abc: false
+CANARY-k3: false
+43414e4152592d6b322022712220 3c263e: false
+43414e4152592d6b3220227122203c263e: true
+`) {
 		if got := r.Holds(text); got != want {
 			t.Errorf("%q: got %t, want %t", text, got, want)
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // redactorOf redacts secrets.
@@ -106,43 +108,46 @@ func TestRedactorPercent(t *testing.T) {
 // A text with the form of a bootstrap token is redacted although it was not registered, and no other text is.
 // TestRedactorWords: a secret that may be an ordinary word is hidden as a whole word, and not inside of others.
 func TestRedactorWords(t *testing.T) {
-	for _, c := range []struct{ secret, text, want string }{
-		{"other", "password=other", "password=(sensitive)"},
-		{"other", "another program, others: mother", "another program, others: mother"},
-		{"other", `{"pw":"other\n","a":"x\nother"}`, `{"pw":"(sensitive)\n","a":"x\n(sensitive)"}`},
-		{"other", "b3RoZXI= 6f74686572", "(sensitive) (sensitive)"},
-		{"other\n", "other_1 other", "(sensitive)_1 (sensitive)"},
-		{"other1", "another1", "an(sensitive)"},
-		{"password", "passwords", "(sensitive)s"},
-	} {
-		if got := redactorOf(c.secret).String(c.text); got != c.want {
-			t.Errorf("%q without %q: got %q, want %q", c.text, c.secret, got, c.want)
+	for _, c := range table.YAML[[]struct{ Secret, Text, Want string }](t, `
+- {secret: other, text: password=other, want: password=(sensitive)}
+- {secret: other, text: 'another program, others: mother', want: 'another program, others: mother'}
+- {secret: other, text: '{"pw":"other\n","a":"x\nother"}', want: '{"pw":"(sensitive)\n","a":"x\n(sensitive)"}'}
+- {secret: other, text: b3RoZXI= 6f74686572, want: (sensitive) (sensitive)}
+- {secret: "other\n", text: other_1 other, want: (sensitive)_1 (sensitive)}
+- {secret: other1, text: another1, want: an(sensitive)}
+- {secret: password, text: passwords, want: (sensitive)s}
+`) {
+		if got := redactorOf(c.Secret).String(c.Text); got != c.Want {
+			t.Errorf("%q without %q: got %q, want %q", c.Text, c.Secret, got, c.Want)
 		}
 	}
 }
 
 func TestRedactorTokens(t *testing.T) {
 	r := redactorOf("known1.0123456789abcdef", "cd3f")
-	for in, want := range map[string]string{
-		"abcxyz.0123456789abcdxf":                  "abcxyz.<hidden>",
-		`tokn = "abcxyz.0123456789abcdxf"`:         `tokn = "abcxyz.<hidden>"`,
-		"unterminated \"abcxyz.0123456789abcdxf\n": "unterminated \"abcxyz.<hidden>\n",
-		`{"a":"abcxyz.0123456789abcdxf\n"}`:        `{"a":"abcxyz.<hidden>\n"}`,
-		"It is abcxyz.0123456789abcdxf. Look":      "It is abcxyz.<hidden>. Look",
-		"abcxyz.0123456789abcdxf.":                 "abcxyz.<hidden>.",
-		"a=abcxyz.0123456789abcdxf,b":              "a=abcxyz.<hidden>,b",
-		"known1.0123456789abcdef":                  "(sensitive)",
-		"abcd3f.0123456789abcdxf":                  "(sensitive)",
-		"abcxyz.0123456789abcdx":                   "abcxyz.0123456789abcdx",   // 15
-		"abcxyz.0123456789abcdxf0":                 "abcxyz.0123456789abcdxf0", // 17
-		"zabcxyz.0123456789abcdxf":                 "zabcxyz.0123456789abcdxf", // 7
-		"fetch-config.clusterwideconfi":            "fetch-config.clusterwideconfi",
-		"server.productioneurope.example.com":      "server.productioneurope.example.com",
-		"server.productioneurope-1":                "server.productioneurope-1",
-		"x.server.productioneurope":                "x.server.productioneurope",
-		"abcxyz.0123456789ABCDXF":                  "abcxyz.0123456789ABCDXF",
-		"v1.36.3 memory.available sha256:0123456":  "v1.36.3 memory.available sha256:0123456",
-	} {
+	for in, want := range table.YAML[map[string]string](t, `
+abcxyz.0123456789abcdxf: abcxyz.<hidden>
+tokn = "abcxyz.0123456789abcdxf": tokn = "abcxyz.<hidden>"
+"unterminated \"abcxyz.0123456789abcdxf\n": "unterminated \"abcxyz.<hidden>\n"
+'{"a":"abcxyz.0123456789abcdxf\n"}': '{"a":"abcxyz.<hidden>\n"}'
+It is abcxyz.0123456789abcdxf. Look: It is abcxyz.<hidden>. Look
+abcxyz.0123456789abcdxf.: abcxyz.<hidden>.
+'a=abcxyz.0123456789abcdxf,b': a=abcxyz.<hidden>,b
+known1.0123456789abcdef: (sensitive)
+abcd3f.0123456789abcdxf: (sensitive)
+# 15
+abcxyz.0123456789abcdx: abcxyz.0123456789abcdx
+# 17
+abcxyz.0123456789abcdxf0: abcxyz.0123456789abcdxf0
+# 7
+zabcxyz.0123456789abcdxf: zabcxyz.0123456789abcdxf
+fetch-config.clusterwideconfi: fetch-config.clusterwideconfi
+server.productioneurope.example.com: server.productioneurope.example.com
+server.productioneurope-1: server.productioneurope-1
+x.server.productioneurope: x.server.productioneurope
+abcxyz.0123456789ABCDXF: abcxyz.0123456789ABCDXF
+v1.36.3 memory.available sha256:0123456: v1.36.3 memory.available sha256:0123456
+`) {
 		if got := r.String(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}

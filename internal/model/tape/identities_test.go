@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // What identifies a machine has a name; what many machines share is left out.
@@ -29,20 +31,20 @@ func TestIdentities(t *testing.T) {
 		}`),
 		entry(KindDetector, `{"name":"x"}`, `{"devices":[{"attributes":{"serial_number":"ABC-77","model":"Big"}}]}`),
 	}}
-	want := map[string]string{
-		"gpu-17.example":                       "node name",
-		"gpu-17":                               "host name",
-		"0123456789abcdef0123456789abcd01":     "machine id",
-		"198.51.100.7":                         "address of eth0",
-		"fe80::1":                              "IPv6 address of eth0",
-		"02:00:5e:00:53:01":                    "MAC address of bond0",
-		"02:00:5E:00:53:01":                    "MAC address of bond0",
-		"02005e005301":                         "digits of the MAC address of bond0",
-		"0002:c903:0000:1234":                  "GUID of mlx5_0",
-		"4c4c4544-0000-1000-8000-000000000001": "uuid",
-		"S3RI4L":                               "serial number of sda",
-		"ABC-77":                               "detector devices 1 attributes serial_number",
-	}
+	want := table.YAML[map[string]string](t, `
+gpu-17.example: node name
+gpu-17: host name
+0123456789abcdef0123456789abcd01: machine id
+198.51.100.7: address of eth0
+fe80::1: IPv6 address of eth0
+02:00:5e:00:53:01: MAC address of bond0
+02:00:5E:00:53:01: MAC address of bond0
+02005e005301: digits of the MAC address of bond0
+0002:c903:0000:1234: GUID of mlx5_0
+4c4c4544-0000-1000-8000-000000000001: uuid
+S3RI4L: serial number of sda
+ABC-77: detector devices 1 attributes serial_number
+`)
 	var decoded Facts
 	must(t, json.Unmarshal(r.Entries[3].Answer.Value, &decoded))
 	for _, facts := range []*Facts{nil, &decoded} {

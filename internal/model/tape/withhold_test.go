@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -86,77 +87,79 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 		"block_devices[].serial",
 		"block_devices[].wwn",
 	}
-	harmless := []string{
-		"cpu.vendor",
-		"cpu.model", "cpu.architecture",
-		"cpu.cores[].kind",
-		"pci[].address",
-		"pci[].device",
-		"pci[].subsystem",
-		"pci[].class",
-		"pci[].driver",
-		"pci[].physfn", "pci[].parent",
-		"accelerators[].kind",
-		"accelerators[].vendor",
-		"accelerators[].name",
-		"accelerators[].model",
-		"accelerators[].device",
-		"accelerators[].driver",
-		"accelerators[].address",
-		"accelerators[].driver_version",
-		"accelerators[].evidence",
-		"nics[].interface",
-		"nics[].vendor",
-		"nics[].model",
-		"nics[].device",
-		"nics[].link",
-		"nics[].driver",
-		"nics[].address",
-		"nics[].infiniband[].device",
-		"nics[].infiniband[].link_layer",
-		"nics[].infiniband[].state",
-		"interfaces{}.ipv4[]",
-		"interfaces{}.ipv6[]", // but those that are made of a MAC address
-		"interfaces{}.addresses[].address",
-		"default_route.ipv4.interface",
-		"default_route.ipv4.gateway",
-		"default_route.ipv4.source",
-		"default_route.ipv6.interface",
-		"default_route.ipv6.gateway",
-		"default_route.ipv6.source",
-		"product.name",
-		"product.vendor",
-		"product.sku",
-		"virtualization",
-		"kernel.release",
-		"bios.vendor",
-		"bios.version",
-		"bios.date",
-		"chassis.type",
-		"chassis.vendor",
-		"chassis.version",
-		"baseboard.name",
-		"baseboard.vendor",
-		"baseboard.version",
-		"block_devices[].name",
-		"block_devices[].type",
-		"block_devices[].controller",
-		"block_devices[].vendor",
-		"block_devices[].model",
-		"block_devices[].state",
-		"os.id",
-		"os.id_like[]",
-		"os.version_id",
-		"os.name",
-		"runtime.endpoint",
-		"runtime.name",
-		"runtime.version",
-		"runtime.cgroup_driver",
-		"units{}",
-		"unknown[].fact",
-		"unknown[].why",
-		"evidence{}",
-	}
+	harmless := table.Lines(`
+cpu.vendor
+cpu.model
+cpu.architecture
+cpu.cores[].kind
+pci[].address
+pci[].device
+pci[].subsystem
+pci[].class
+pci[].driver
+pci[].physfn
+pci[].parent
+accelerators[].kind
+accelerators[].vendor
+accelerators[].name
+accelerators[].model
+accelerators[].device
+accelerators[].driver
+accelerators[].address
+accelerators[].driver_version
+accelerators[].evidence
+nics[].interface
+nics[].vendor
+nics[].model
+nics[].device
+nics[].link
+nics[].driver
+nics[].address
+nics[].infiniband[].device
+nics[].infiniband[].link_layer
+nics[].infiniband[].state
+interfaces{}.ipv4[]
+interfaces{}.ipv6[]
+interfaces{}.addresses[].address
+default_route.ipv4.interface
+default_route.ipv4.gateway
+default_route.ipv4.source
+default_route.ipv6.interface
+default_route.ipv6.gateway
+default_route.ipv6.source
+product.name
+product.vendor
+product.sku
+virtualization
+kernel.release
+bios.vendor
+bios.version
+bios.date
+chassis.type
+chassis.vendor
+chassis.version
+baseboard.name
+baseboard.vendor
+baseboard.version
+block_devices[].name
+block_devices[].type
+block_devices[].controller
+block_devices[].vendor
+block_devices[].model
+block_devices[].state
+os.id
+os.id_like[]
+os.version_id
+os.name
+runtime.endpoint
+runtime.name
+runtime.version
+runtime.cgroup_driver
+units{}
+unknown[].fact
+unknown[].why
+evidence{}
+`)
 	var f Facts
 	fill(reflect.ValueOf(&f).Elem(), "", "key", func(at string) string { return "canary:" + at + ":" })
 	r := ofFacts(f)
@@ -182,29 +185,35 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 // TestNoFactNamesAMACAddress: nothing is left of it in any text or key, wherever a name or a remark has it, and the
 // rest stays.
 func TestNoFactNamesAMACAddress(t *testing.T) {
-	for _, tt := range []struct{ is, becomes string }{
-		{"enx02fc00000001", "enx-1"}, {"wlx02fc00000001", "wlx-1"}, {"ibx0002c90300001234", "ibx-1"}, {"rocex0002c90300001234", "rocex-1"},
-		{"/sys/class/net/enx02fc00000001/speed", "/sys/class/net/enx-1/speed"}, {"no link of " +
-			"02:FC:00:00:00:01", "no link of hwaddr-1"},
-		{"enp1s0", "enp1s0"}, {"br-02fc00000001", "br-02fc00000001"}, {"lxc02fc00000001", "lxc02fc00000001"}, {"0000:1b:00.0", "0000:1b:00.0"},
-	} {
+	for _, tt := range table.YAML[[]struct{ Is, Becomes string }](t, `
+- {is: enx02fc00000001, becomes: enx-1}
+- {is: wlx02fc00000001, becomes: wlx-1}
+- {is: ibx0002c90300001234, becomes: ibx-1}
+- {is: rocex0002c90300001234, becomes: rocex-1}
+- {is: /sys/class/net/enx02fc00000001/speed, becomes: /sys/class/net/enx-1/speed}
+- {is: no link of 02:FC:00:00:00:01, becomes: no link of hwaddr-1}
+- {is: enp1s0, becomes: enp1s0}
+- {is: br-02fc00000001, becomes: br-02fc00000001}
+- {is: lxc02fc00000001, becomes: lxc02fc00000001}
+- {is: 0000:1b:00.0, becomes: 0000:1b:00.0}
+`) {
 		var f Facts
-		fill(reflect.ValueOf(&f).Elem(), "", tt.is, func(string) string { return tt.is })
+		fill(reflect.ValueOf(&f).Elem(), "", tt.Is, func(string) string { return tt.Is })
 		r := ofFacts(f)
 		for range 2 {
 			after := withhold(t, r)
 			a := r.Entries[0].Answer
 			all := string(a.Value) + strings.Join(a.Withheld, " ")
-			if tt.is != tt.becomes && strings.Contains(all, tt.is) {
-				t.Errorf("want %s withheld, got %s", tt.is, all)
+			if tt.Is != tt.Becomes && strings.Contains(all, tt.Is) {
+				t.Errorf("want %s withheld, got %s", tt.Is, all)
 			}
-			if _, ok := after.Interfaces[tt.becomes]; !ok || *after.NICs[0].Interface != tt.becomes ||
-				*after.NICs[0].InfiniBand[0].Device != tt.becomes ||
-				after.Unknown[0].Why != tt.becomes {
-				t.Errorf("%s: want %s in its place, got %s", tt.is, tt.becomes, a.Value)
+			if _, ok := after.Interfaces[tt.Becomes]; !ok || *after.NICs[0].Interface != tt.Becomes ||
+				*after.NICs[0].InfiniBand[0].Device != tt.Becomes ||
+				after.Unknown[0].Why != tt.Becomes {
+				t.Errorf("%s: want %s in its place, got %s", tt.Is, tt.Becomes, a.Value)
 			}
-			if want := Pointer("interfaces", tt.becomes, "mac"); !slices.Contains(a.Withheld, want) {
-				t.Errorf("%s: got %v withheld, want %s in it", tt.is, a.Withheld, want)
+			if want := Pointer("interfaces", tt.Becomes, "mac"); !slices.Contains(a.Withheld, want) {
+				t.Errorf("%s: got %v withheld, want %s in it", tt.Is, a.Withheld, want)
 			}
 		}
 	}
@@ -290,22 +299,22 @@ func TestWithholdDetector(t *testing.T) {
 			"the port 02:00:5e:00:53:01 is down",
 		},
 		Evidence: map[string]string{"facts.x": "/sys/class/net/enx02005e005301/speed"},
-		Attributes: map[string]string{
-			"nodeGuid":          "canary",
-			"MACAddress":        "canary",
-			"systemUUIDs":       "canary",
-			"02:00:5e:00:53:03": "up",
-			"state":             "port 02:00:5e:00:53:01 (up)",
-			"serial_number":     "canary",
-			"assetTag":          "canary",
-			"asset_class":       "stays",
-			"board.UUID":        "canary",
-			"firmware":          "1.20",
-			"macro":             "stays",
-			"serial_ports":      "2",
-			"port":              "02:00:5E:00:53:01",
-			"address":           "0000:5e:00.0",
-		},
+		Attributes: table.YAML[map[string]string](t, `
+nodeGuid: canary
+MACAddress: canary
+systemUUIDs: canary
+02:00:5e:00:53:03: up
+state: port 02:00:5e:00:53:01 (up)
+serial_number: canary
+assetTag: canary
+asset_class: stays
+board.UUID: canary
+firmware: '1.20'
+macro: stays
+serial_ports: '2'
+port: 02:00:5E:00:53:01
+address: 0000:5e:00.0
+`),
 		Devices: []contract.Device{{Attributes: map[string]string{"sn": "canary", "slot": "3", "serialPorts": "4"}}},
 		Facts: map[string]any{
 			"node_guid":      "canary",

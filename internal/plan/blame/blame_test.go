@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/stages/builtin"
 )
 
@@ -24,15 +25,15 @@ func TestServer(t *testing.T) {
 	}
 	from := []origin.Origin{{Role: origin.Value, Ref: "stage.fetch-config.a.data"}}
 	base := desired.Base{ConfigFrom: from, FlagsFrom: from}
-	for code, want := range map[fault.Code]fault.Code{
-		fault.ConfigInvalid:  fault.ClusterUnusable,
-		fault.FlagsInvalid:   fault.ClusterUnusable,
-		fault.LabelForbidden: fault.ClusterUnusable,
-		fault.FileMissing:    fault.FileMissing,
-		fault.FileUnusable:   fault.FileUnusable,
-		fault.DefaultChoice:  fault.DefaultChoice,
-		fault.CannotWrite:    fault.CannotWrite,
-	} {
+	for code, want := range table.YAML[map[fault.Code]fault.Code](t, `
+kubelet-config: cluster-unusable
+flags-invalid: cluster-unusable
+label-forbidden: cluster-unusable
+file-missing: file-missing
+file-unusable: file-unusable
+default-choice: default-choice
+cannot-write: cannot-write
+`) {
 		ds := Server(s, base, hcl.Diagnostics{origin.Error(code, hcl.Range{}, "wrong", "so")})
 		if got := origin.CodeOf(ds[0]); got != want {
 			t.Errorf("%s: got code %s, want %s", code, got, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -95,21 +96,55 @@ func check(t *testing.T, src string) string {
 
 // TestCycleThroughDefaults has a cycle of references that come from defaults, not from the site's text.
 func TestCycleThroughDefaults(t *testing.T) {
-	for _, c := range []struct{ name, src, want string }{
-		{"two defaults", "stage \"left\" \"l\" {}\nstage \"right\" \"r\" {}\n", "stage.left.l → stage.right.r " +
-			"→ stage.left.l"},
-		{"a default, a local, a reference", "locals {\n  z = stage.left.l.text\n}\nstage \"left\" \"l\" " +
-			"{}\nstage \"right\" \"r\" {\n  x = local.z\n}\n", "local.z → stage.left.l → stage.right.r → local.z"},
-		{"oneself", "stage \"free\" \"f\" {\n  x = stage.free.f.text\n}\n", "stage.free.f → stage.free.f"},
-		{"a local and itself", "locals {\n  z = local.z\n}\nstage \"free\" \"f\" {}\n", "local.z → local.z"},
-		{"when", "stage \"free\" \"f\" {\n  when = stage.free.g.text == \"\"\n}\nstage \"free\" \"g\" {\n  " +
-			"for_each = { a = stage.free.f.text }\n}\n", "stage.free.f → stage.free.g → stage.free.f"},
-		{"a written one ends it", "stage \"left\" \"l\" {}\nstage \"right\" \"r\" {\n  x = \"here\"\n}\n", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := check(t, c.src)
-			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
+	for _, c := range table.YAML[[]struct{ Name, Src, Want string }](t, `
+- name: two defaults
+  src: |
+    stage "left" "l" {}
+    stage "right" "r" {}
+  want: stage.left.l → stage.right.r → stage.left.l
+- name: a default, a local, a reference
+  src: |
+    locals {
+      z = stage.left.l.text
+    }
+    stage "left" "l" {}
+    stage "right" "r" {
+      x = local.z
+    }
+  want: local.z → stage.left.l → stage.right.r → local.z
+- name: oneself
+  src: |
+    stage "free" "f" {
+      x = stage.free.f.text
+    }
+  want: stage.free.f → stage.free.f
+- name: a local and itself
+  src: |
+    locals {
+      z = local.z
+    }
+    stage "free" "f" {}
+  want: local.z → local.z
+- name: when
+  src: |
+    stage "free" "f" {
+      when = stage.free.g.text == ""
+    }
+    stage "free" "g" {
+      for_each = { a = stage.free.f.text }
+    }
+  want: stage.free.f → stage.free.g → stage.free.f
+- name: a written one ends it
+  src: |
+    stage "left" "l" {}
+    stage "right" "r" {
+      x = "here"
+    }
+`) {
+		t.Run(c.Name, func(t *testing.T) {
+			got := check(t, c.Src)
+			if c.Want == "" && got != "" || !strings.Contains(got, c.Want) {
+				t.Errorf("got %q, want %q", got, c.Want)
 			}
 		})
 	}
@@ -118,19 +153,21 @@ func TestCycleThroughDefaults(t *testing.T) {
 // TestNoSuchFunction looks for misspelt functions where evaluation would not find them, and asks often: HCL's own
 // suggestion is another one each time.
 func TestNoSuchFunction(t *testing.T) {
-	for _, c := range []struct{ name, x, want string }{
-		{"in plain text", `slog("x")`, `3:7 Unknown function "slog": Did you mean "log"?`},
-		{"in try", `try(lowr("X"), "x")`, `3:11 Unknown function "lowr": Did you mean "lower"?`},
-		{"in a branch", `can(1) ? "a" : "${uper("b")}"`, `3:25 Unknown function "uper": Did you mean "upper"?`},
-		{"in a loop over nothing", `join("", [for a in [] : trimspce(a)])`, `3:31 Unknown function "trimspce": Did you mean "trimspace"?`},
-		{"like none", `timestamp()`, `3:7 Unknown function "timestamp": A plan has no clock and no randomness`},
-		{"there is one", `try(lower("X"), "x")`, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for _, c := range table.YAML[[]struct{ Name, X, Want string }](t, `
+- {name: in plain text, x: slog("x"), want: '3:7 Unknown function "slog": Did you mean "log"?'}
+- {name: in try, x: 'try(lowr("X"), "x")', want: '3:11 Unknown function "lowr": Did you mean "lower"?'}
+- {name: in a branch, x: 'can(1) ? "a" : "${uper("b")}"', want: '3:25 Unknown function "uper": Did you mean "upper"?'}
+- name: in a loop over nothing
+  x: 'join("", [for a in [] : trimspce(a)])'
+  want: '3:31 Unknown function "trimspce": Did you mean "trimspace"?'
+- {name: like none, x: timestamp(), want: '3:7 Unknown function "timestamp": A plan has no clock and no randomness'}
+- {name: there is one, x: 'try(lower("X"), "x")'}
+`) {
+		t.Run(c.Name, func(t *testing.T) {
 			for range 20 {
-				got := check(t, "stage \"free\" \"f\" {\n\n  x = "+c.x+"\n}\n")
-				if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
-					t.Fatalf("got %q, want %q", got, c.want)
+				got := check(t, "stage \"free\" \"f\" {\n\n  x = "+c.X+"\n}\n")
+				if c.Want == "" && got != "" || !strings.HasPrefix(got, c.Want) {
+					t.Fatalf("got %q, want %q", got, c.Want)
 				}
 			}
 		})
@@ -238,20 +275,20 @@ func TestItemAndKey(t *testing.T) {
 	if d := e.Variables(); d.HasErrors() {
 		t.Fatal(d)
 	}
-	for _, c := range []struct{ src, key, wantKey, wantValue string }{
-		{`{ a = "x" }`, "a", "a", `"x"`},
-		{`({ "a" = "x" })`, "a", `"a"`, `"x"`},
-		{`merge({ a = "x" }, { a = "y" })`, "a", "a", `"y"`},
-		{`merge({ a = "x" }, local.m)`, "a", "a", `"x"`},
-		{`var.v ? { a = "x" } : { a = "y" }`, "a", "a", `"x"`},
-		{`{ "${"a"}b" = "x" }`, "ab", `"${"a"}b"`, `"x"`},
-		{`merge({ a = "x" }, var.v ? { b = "y" } : {})`, "b", "b", `"y"`},
-		{`merge({ a = "x" }, { for k in ["a"] : k => "x" })`, "a", "", `{ for k in ["a"] : k => "x" }`},
-		{`{ (var.v ? "a" : "b") = "x", c = "y" }`, "a", `(var.v ? "a" : "b")`, `"x"`},
-		{`[{ a = "x" }, "y"]`, "1", "", `"y"`},
-		{`{ for k in ["a"] : k => "x" }`, "a", "", ""},
-	} {
-		x, d := hclsyntax.ParseExpression([]byte(c.src), "x", hcl.InitialPos)
+	for _, c := range table.YAML[[]struct{ Src, Key, WantKey, WantValue string }](t, `
+- {src: '{ a = "x" }', key: a, wantKey: a, wantValue: '"x"'}
+- {src: '({ "a" = "x" })', key: a, wantKey: '"a"', wantValue: '"x"'}
+- {src: 'merge({ a = "x" }, { a = "y" })', key: a, wantKey: a, wantValue: '"y"'}
+- {src: 'merge({ a = "x" }, local.m)', key: a, wantKey: a, wantValue: '"x"'}
+- {src: 'var.v ? { a = "x" } : { a = "y" }', key: a, wantKey: a, wantValue: '"x"'}
+- {src: '{ "${"a"}b" = "x" }', key: ab, wantKey: '"${"a"}b"', wantValue: '"x"'}
+- {src: 'merge({ a = "x" }, var.v ? { b = "y" } : {})', key: b, wantKey: b, wantValue: '"y"'}
+- {src: 'merge({ a = "x" }, { for k in ["a"] : k => "x" })', key: a, wantValue: '{ for k in ["a"] : k => "x" }'}
+- {src: '{ (var.v ? "a" : "b") = "x", c = "y" }', key: a, wantKey: '(var.v ? "a" : "b")', wantValue: '"x"'}
+- {src: '[{ a = "x" }, "y"]', key: '1', wantValue: '"y"'}
+- {src: '{ for k in ["a"] : k => "x" }', key: a}
+`) {
+		x, d := hclsyntax.ParseExpression([]byte(c.Src), "x", hcl.InitialPos)
 		if d.HasErrors() {
 			t.Fatal(d)
 		}
@@ -260,17 +297,17 @@ func TestItemAndKey(t *testing.T) {
 				return ""
 			}
 			r := x.Range()
-			return c.src[r.Start.Byte:r.End.Byte]
+			return c.Src[r.Start.Byte:r.End.Byte]
 		}
 		sc := e.Scope("free.f")
-		if v := sc.Item(x, c.key); strings.Contains(c.src, "?") && v != nil {
-			t.Errorf("%s before it is evaluated: got value %s, want none", c.src, at(v))
+		if v := sc.Item(x, c.Key); strings.Contains(c.Src, "?") && v != nil {
+			t.Errorf("%s before it is evaluated: got value %s, want none", c.Src, at(v))
 		}
 		if _, d := e.Value(x, cty.NilVal); d.HasErrors() {
 			t.Fatal(d)
 		}
-		if k, v := at(sc.Key(x, c.key)), at(sc.Item(x, c.key)); k != c.wantKey || v != c.wantValue {
-			t.Errorf("%s: got key %s, value %s; want %s, %s", c.src, k, v, c.wantKey, c.wantValue)
+		if k, v := at(sc.Key(x, c.Key)), at(sc.Item(x, c.Key)); k != c.WantKey || v != c.WantValue {
+			t.Errorf("%s: got key %s, value %s; want %s, %s", c.Src, k, v, c.WantKey, c.WantValue)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -41,77 +42,77 @@ func TestFactCaused(t *testing.T) {
 		})}),
 		"sec": secret.Credential("c"),
 	}
-	yes := []string{
-		`gpu.mem >= 25`,
-		`-gpu.mem`,
-		`!tobool(gpu.name)`,
-		`gpu.mem > 1 ? "a" : "b"`,
-		`tobool(s) ? 1 : 2`,
-		`"a-${gpu.name}"`,
-		`{ (gpu.name) = 1 }`,
-		`upper(gpu.name)`,
-		`length(nothing)`,
-		`l[gpu.mem]`,
-		`nothing[0]`,
-		`obj.name`,
-		`obj.sriov.vfs`,
-		`(true ? obj : obj).name`,
-		`[for x in nothing : x]`,
-		`[for g in gpus : g.mem * 2]`,
-		`[for g in gpus : g if g.mem > 1]`,
-		`{ for g in gpus : g.name => 1 }`,
-		`"%{ for g in gpus }${g.name}%{ endfor }"`,
-		`"%{ for x in nothing }${x}%{ endfor }"`,
-		`join(",", holds)`,
-		`join(",", l, holds)`,
-		`sort(holds)`,
-		`format("%d", gpu.mem)`,
-		`join(",", [for g in gpus : g.name])`,
-		`try(upper(gpu.name), lower(gpu.name))`,
-		`try(none[0].name, upper(gpu.name))`,
-		`where(nogpus, {name = "a"})`,
-		`max(gpu.mem, 1)`,
-		`jsondecode(s)`,
-		`slug("${gpu.name}-x")`,
-		`concat(l, nothing)`,
-		`sha256(gpu.name)`,
-		`nothing[*]`,
-		`max([for g in gpus : g.mem]...)`,
-		`obj["name"]`,
-		`upper(m[local.key])`,
-		`"x${local.m[local.key]}"`,
-		`[for k in ["a"] : upper(local.m[k])]`,
-		`upper(local.holds[local.one])`,
-		`l[local.holds[local.one]]`,
-	}
-	no := []string{
-		`gpu.nmae`,
-		`none[0].name`,
-		`l[5]`,
-		`upper(l)`,
-		`upper()`,
-		`1 + "a"`,
-		`[for x in 1 : x]`,
-		`tonumber("a")`,
-		`parseint("zz", 10)`,
-		`range(1, 2, 0)`,
-		`regex("x", "y")`,
-		`l["a"]`,
-		`{}.a`,
-		`join(1, holds, 2)`,
-		`try({}.a, [][0])`,
-		`m.b`,
-		`length(gpu, 1)`,
-		`uper(gpu.name)`,
-		`upper(holds)`,
-		`upper(gpu)`,
-		`tonumber(holds)`,
-		`regex("zzz", join(",", [for n in nics : n.address]))`,
-		`nics[local.one - 1].vendor`,
-		`local.holds[local.one + 1]`,
-		`upper(local.no[local.key]) == m.a`,
-		`"${m.a == null}${upper(local.no.a)}"`,
-	}
+	yes := table.Lines(`
+gpu.mem >= 25
+-gpu.mem
+!tobool(gpu.name)
+gpu.mem > 1 ? "a" : "b"
+tobool(s) ? 1 : 2
+"a-${gpu.name}"
+{ (gpu.name) = 1 }
+upper(gpu.name)
+length(nothing)
+l[gpu.mem]
+nothing[0]
+obj.name
+obj.sriov.vfs
+(true ? obj : obj).name
+[for x in nothing : x]
+[for g in gpus : g.mem * 2]
+[for g in gpus : g if g.mem > 1]
+{ for g in gpus : g.name => 1 }
+"%{ for g in gpus }${g.name}%{ endfor }"
+"%{ for x in nothing }${x}%{ endfor }"
+join(",", holds)
+join(",", l, holds)
+sort(holds)
+format("%d", gpu.mem)
+join(",", [for g in gpus : g.name])
+try(upper(gpu.name), lower(gpu.name))
+try(none[0].name, upper(gpu.name))
+where(nogpus, {name = "a"})
+max(gpu.mem, 1)
+jsondecode(s)
+slug("${gpu.name}-x")
+concat(l, nothing)
+sha256(gpu.name)
+nothing[*]
+max([for g in gpus : g.mem]...)
+obj["name"]
+upper(m[local.key])
+"x${local.m[local.key]}"
+[for k in ["a"] : upper(local.m[k])]
+upper(local.holds[local.one])
+l[local.holds[local.one]]
+`)
+	no := table.Lines(`
+gpu.nmae
+none[0].name
+l[5]
+upper(l)
+upper()
+1 + "a"
+[for x in 1 : x]
+tonumber("a")
+parseint("zz", 10)
+range(1, 2, 0)
+regex("x", "y")
+l["a"]
+{}.a
+join(1, holds, 2)
+try({}.a, [][0])
+m.b
+length(gpu, 1)
+uper(gpu.name)
+upper(holds)
+upper(gpu)
+tonumber(holds)
+regex("zzz", join(",", [for n in nics : n.address]))
+nics[local.one - 1].vendor
+local.holds[local.one + 1]
+upper(local.no[local.key]) == m.a
+"${m.a == null}${upper(local.no.a)}"
+`)
 	detect := typed{stages.Spec{Phase: schema.Gather, Block: schema.Block{Type: "detect-hw"}}, cty.DynamicPseudoType}
 	text := `stage "detect-hw" "n" {}
 locals {

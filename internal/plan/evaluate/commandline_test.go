@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestFlagsOfAnySource moves flags that a kubelet refuses or ignores from one source to another: what the rules say
@@ -41,19 +42,43 @@ func TestFlagsOfAnySource(t *testing.T) {
 	}
 	placed := regexp.MustCompile(`\(set by [^)]*\)`)
 
-	for _, flags := range []string{
-		"--node-labels=kops.k8s.io/instancegroup=a",
-		"--node-labels=node-role.kubernetes.io/worker=,example.com/a=b",
-		"--v=2 --node-ip", "--hostname-override", "--feature-gates", "--cluster-dns", "--cloud-provider", "--cert-dir",
-		"--node-labels", "--register-with-taints", "--eviction-hard", "--kube-reserved", "--runtime-cgroups",
-		"--tls-cipher-suites", "--provider-id", "-v",
-		"--cert-dir --v=2",
-		"--max-pods=many", "--max-pods=-3", "--max-pods=many --max-pods=5", "--no-such-flag=1", "--no-such-flag",
-		"--network-plugin=cni",
-		"--feature-gates=NoSuchGate=true", "--root-dir=x", "--tls-cipher-suites=nope", "--reserved-cpus=0-99",
-		"--kube-reserved=gpu=1", "--fail-swap-on false", "garbage", "-- --v=2", "---v=2", "--version", "--node-ip=x",
-		"--v=2",
-	} {
+	for _, flags := range table.Lines(`
+--node-labels=kops.k8s.io/instancegroup=a
+--node-labels=node-role.kubernetes.io/worker=,example.com/a=b
+--v=2 --node-ip
+--hostname-override
+--feature-gates
+--cluster-dns
+--cloud-provider
+--cert-dir
+--node-labels
+--register-with-taints
+--eviction-hard
+--kube-reserved
+--runtime-cgroups
+--tls-cipher-suites
+--provider-id
+-v
+--cert-dir --v=2
+--max-pods=many
+--max-pods=-3
+--max-pods=many --max-pods=5
+--no-such-flag=1
+--no-such-flag
+--network-plugin=cni
+--feature-gates=NoSuchGate=true
+--root-dir=x
+--tls-cipher-suites=nope
+--reserved-cpus=0-99
+--kube-reserved=gpu=1
+--fail-swap-on false
+garbage
+-- --v=2
+---v=2
+--version
+--node-ip=x
+--v=2
+`) {
 		said := map[string]string{} // by source
 		for _, s := range sources {
 			put := func(text string) string { return strings.ReplaceAll(text, "@", flags) }
@@ -107,23 +132,66 @@ stage "write" "kubelet" {
 
 // TestFlagsOverVariables: the last word of one variable may be a flag that takes the first word of the next one.
 func TestFlagsOverVariables(t *testing.T) {
-	for _, c := range []struct{ words, kubeadm, own, want string }{ // own: "-" and blocks of the site for no file
-		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`, "--v=2 --node-ip", "192.0.2.10 --max-pods=30", "exit 0\n!is not a flag"},
-		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`, "--v=2 --cert-dir", "--max-pods=many", "exit 0\ntakes the next word: --max-pods=many"},
-		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","3"`, "", "--max-pods=30 --v", "exit 0\n!is not a flag"},
-		{`"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","$OTHER"`, "", "--max-pods=30 --v", "exit 10\nflag needs an argument: --v"},
-		{`"--node-ip","$KUBELET_EXTRA_ARGS"`, "", "192.0.2.10", "exit 0\n!is not a flag"},
-		{`"--node-ip","$KUBELET_EXTRA_ARGS"`, "", "", "exit 10\nflag needs an argument: --node-ip"},
-		{`"${KUBELET_EXTRA_ARGS}"`, "", "--max-pods=30 --v=2", "exit 10\ninvalid argument \"30 --v=2\""},
-		{`"${KUBELET_EXTRA_ARGS}"`, "", "--max-pods=30", "exit 0"},
-		// The variable of the flags file, which only another file sets: until the site does.
-		{`"$KUBELET_EXTRA_ARGS","--max-pods=many"`, "--v=2\nKUBELET_EXTRA_ARGS=--provider-id", "-",
-			"exit 0\ntakes the next word: --max-pods=many\n!would lose"},
-		{`"$KUBELET_EXTRA_ARGS","--max-pods=many"`, "--v=2\nKUBELET_EXTRA_ARGS=--provider-id", "- kubelet_flags { flags = { v = 3 } }",
-			"exit 10\ninvalid argument \"many\"\nwould lose the flags of /var/lib/kubelet/kubeadm-flags.env"},
-	} {
-		flags, isMissing := strings.CutPrefix(c.own, "-")
-		file := original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS="+c.own+"\n")
+	for _, c := range table.YAML[[]struct{ Words, Kubeadm, Own, Want string }](t, `
+- words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'
+  kubeadm: --v=2 --node-ip
+  own: 192.0.2.10 --max-pods=30
+  want: |-
+    exit 0
+    !is not a flag
+- words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'
+  kubeadm: --v=2 --cert-dir
+  own: --max-pods=many
+  want: |-
+    exit 0
+    takes the next word: --max-pods=many
+- words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","3"'
+  own: --max-pods=30 --v
+  want: |-
+    exit 0
+    !is not a flag
+- words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","$OTHER"'
+  own: --max-pods=30 --v
+  want: |-
+    exit 10
+    flag needs an argument: --v
+- words: '"--node-ip","$KUBELET_EXTRA_ARGS"'
+  own: 192.0.2.10
+  want: |-
+    exit 0
+    !is not a flag
+- words: '"--node-ip","$KUBELET_EXTRA_ARGS"'
+  want: |-
+    exit 10
+    flag needs an argument: --node-ip
+- words: '"${KUBELET_EXTRA_ARGS}"'
+  own: --max-pods=30 --v=2
+  want: |-
+    exit 10
+    invalid argument "30 --v=2"
+- {words: '"${KUBELET_EXTRA_ARGS}"', own: --max-pods=30, want: exit 0}
+# The variable of the flags file, which only another file sets: until the site does.
+- words: '"$KUBELET_EXTRA_ARGS","--max-pods=many"'
+  kubeadm: |-
+    --v=2
+    KUBELET_EXTRA_ARGS=--provider-id
+  own: '-'
+  want: |-
+    exit 0
+    takes the next word: --max-pods=many
+    !would lose
+- words: '"$KUBELET_EXTRA_ARGS","--max-pods=many"'
+  kubeadm: |-
+    --v=2
+    KUBELET_EXTRA_ARGS=--provider-id
+  own: '- kubelet_flags { flags = { v = 3 } }'
+  want: |-
+    exit 10
+    invalid argument "many"
+    would lose the flags of /var/lib/kubelet/kubeadm-flags.env
+`) {
+		flags, isMissing := strings.CutPrefix(c.Own, "-")
+		file := original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS="+c.Own+"\n")
 		if isMissing = isMissing && !strings.HasPrefix(flags, "-"); isMissing {
 			file = ""
 		} else {
@@ -138,11 +206,11 @@ stage "write" "kubelet" {
   %s
 }
 `, testKubeletConfig, flags), "unit kubelet.service => {\"value\":{\"load\":\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\","+
-			c.words+"],\"files\":[\"/var/lib/kubelet/kubeadm-flags.env\",\"/etc/default/kubelet\"]}}}\n"+
-			original("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS="+c.kubeadm+"\n")+
+			c.Words+"],\"files\":[\"/var/lib/kubelet/kubeadm-flags.env\",\"/etc/default/kubelet\"]}}}\n"+
+			original("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS="+c.Kubeadm+"\n")+
 			file)
-		checkParts(t, fmt.Sprintf("%s %s %s: exit %d\n%s", c.words, c.kubeadm, c.own,
-			origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.want)
+		checkParts(t, fmt.Sprintf("%s %s %s: exit %d\n%s", c.Words, c.Kubeadm, c.Own,
+			origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics)), c.Want)
 	}
 }
 

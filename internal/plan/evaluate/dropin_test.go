@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestEmptyListInDropIn: a kubelet that merges drop-ins loses an empty list of config.yaml to its default, so that
@@ -39,44 +40,116 @@ stage "write" "kubelet" {
 // site that would be lost are refused; and the plan has what the kubelet gets, with its place.
 func TestDropInsOfTheImage(t *testing.T) {
 	const dir = "/etc/kubernetes/kubelet.conf.d"
-	for _, c := range []struct {
-		name, stages, config, flags string
-		early, late                 string // fields of the image's drop-ins
-		want                        string // by line; "!" before what must not be there
-	}{
-		{name: "a later one takes taints", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n",
-			want: "exit 10\nerror conflict site.hcl:3:31 Taint s=1:NoSchedule has no effect here\n95-z.conf"},
-		{name: "a later one has them too", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, late: "registerWithTaints: [{key: s, value: \"1\", effect: NoSchedule}]\n",
-			want: "exit 0\n!no effect\ntaint s=1:NoSchedule of taint.t"},
-		{name: "a later one loses nothing", late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n", want: "exit 0\ntaint z:NoSchedule of " + dir + "/95-z.conf"},
-		{name: "taints by flag", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, flags: `taints = "flag"`, late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n",
-			want: "exit 0\ntaint s=1:NoSchedule of taint.t\n!taint z"},
-		{name: "a later one takes amounts", config: `patch = { maxPods = 20, kubeReserved = { memory = "1Gi" }, podPidsLimit = 100 }`, late: "kubeReserved: {memory: 2Gi}\nmaxPods: 30\npodPidsLimit: 100\n",
-			want: "exit 0\nwarning conflict site.hcl\nkubeReserved.memory has no effect here\nmaxPods has no " +
-				"effect here\n!podPidsLimit has"},
-		{name: "an earlier one loses taints", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n",
-			want: "exit 0\nregisterWithTaints of the image is replaced\n10-a.conf\ntaint s=1:NoSchedule of taint.t"},
-		{name: "an earlier one keeps taints", early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n", want: "exit 0\ntaint d:NoSchedule of " + dir + "/10-a.conf"},
-		{name: "an earlier one sets resolvConf", early: "resolvConf: /etc/own.conf\n", want: "exit 0\n!/run/systemd"},
-		{name: "an earlier one has a value that the kubelet refuses", early: "maxPods: -1\n",
-			want: "exit 10\nThe kubelet would not start with maxPods\nset by " + dir + "/10-a.conf"},
-		{name: "a later one replaces a value that the kubelet refuses", early: "oomScoreAdj: 2000\n", late: "oomScoreAdj: -999\n",
-			want: "exit 0\n!oomScoreAdj 2000"},
-		{name: "a later one hides a value of the wrong type", early: "oomScoreAdj: x\n", late: "oomScoreAdj: -999\n",
-			want: "exit 0\n!oomScoreAdj"},
-		{name: "two files refuse each other", early: "imageGCHighThresholdPercent: 50\n",
-			want: "exit 10\nimageGCLowThresholdPercent 80 must be less than\nset by " + dir + "/10-a.conf"},
-		{name: "parallel pulls without the default that the file has", late: "maxParallelImagePulls: 4\n",
-			want: "exit 10\nmore than 1 needs serializeImagePulls: false\nset by " + dir + "/95-z.conf"},
-		{name: "a duplicate key", late: "maxPods: 20\nmaxPods: 30\n",
-			want: "exit 10\nThe kubelet would not start with " + dir + "/95-z.conf\nmaxPods"},
-		{name: "resolvConf is not set", want: "exit 0\nsetting /resolvConf"},
-	} {
+	for _, c := range table.YAML[[]struct {
+		Name, Stages, Config, Flags string
+		Early, Late                 string // fields of the image's drop-ins
+		Want                        string // by line; "!" before what must not be there
+	}](t, `
+- name: a later one takes taints
+  stages: stage "taint" "t" { taints = ["s=1:NoSchedule"] }
+  late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n"
+  want: |-
+    exit 10
+    error conflict site.hcl:3:31 Taint s=1:NoSchedule has no effect here
+    95-z.conf
+- name: a later one has them too
+  stages: stage "taint" "t" { taints = ["s=1:NoSchedule"] }
+  late: "registerWithTaints: [{key: s, value: \"1\", effect: NoSchedule}]\n"
+  want: |-
+    exit 0
+    !no effect
+    taint s=1:NoSchedule of taint.t
+- name: a later one loses nothing
+  late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n"
+  want: |-
+    exit 0
+    taint z:NoSchedule of /etc/kubernetes/kubelet.conf.d/95-z.conf
+- name: taints by flag
+  stages: stage "taint" "t" { taints = ["s=1:NoSchedule"] }
+  flags: taints = "flag"
+  late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n"
+  want: |-
+    exit 0
+    taint s=1:NoSchedule of taint.t
+    !taint z
+- name: a later one takes amounts
+  config: patch = { maxPods = 20, kubeReserved = { memory = "1Gi" }, podPidsLimit = 100 }
+  late: |
+    kubeReserved: {memory: 2Gi}
+    maxPods: 30
+    podPidsLimit: 100
+  want: |-
+    exit 0
+    warning conflict site.hcl
+    kubeReserved.memory has no effect here
+    maxPods has no effect here
+    !podPidsLimit has
+- name: an earlier one loses taints
+  stages: stage "taint" "t" { taints = ["s=1:NoSchedule"] }
+  early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n"
+  want: |-
+    exit 0
+    registerWithTaints of the image is replaced
+    10-a.conf
+    taint s=1:NoSchedule of taint.t
+- name: an earlier one keeps taints
+  early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n"
+  want: |-
+    exit 0
+    taint d:NoSchedule of /etc/kubernetes/kubelet.conf.d/10-a.conf
+- name: an earlier one sets resolvConf
+  early: "resolvConf: /etc/own.conf\n"
+  want: |-
+    exit 0
+    !/run/systemd
+- name: an earlier one has a value that the kubelet refuses
+  early: "maxPods: -1\n"
+  want: |-
+    exit 10
+    The kubelet would not start with maxPods
+    set by /etc/kubernetes/kubelet.conf.d/10-a.conf
+- name: a later one replaces a value that the kubelet refuses
+  early: "oomScoreAdj: 2000\n"
+  late: "oomScoreAdj: -999\n"
+  want: |-
+    exit 0
+    !oomScoreAdj 2000
+- name: a later one hides a value of the wrong type
+  early: "oomScoreAdj: x\n"
+  late: "oomScoreAdj: -999\n"
+  want: |-
+    exit 0
+    !oomScoreAdj
+- name: two files refuse each other
+  early: "imageGCHighThresholdPercent: 50\n"
+  want: |-
+    exit 10
+    imageGCLowThresholdPercent 80 must be less than
+    set by /etc/kubernetes/kubelet.conf.d/10-a.conf
+- name: parallel pulls without the default that the file has
+  late: "maxParallelImagePulls: 4\n"
+  want: |-
+    exit 10
+    more than 1 needs serializeImagePulls: false
+    set by /etc/kubernetes/kubelet.conf.d/95-z.conf
+- name: a duplicate key
+  late: |
+    maxPods: 20
+    maxPods: 30
+  want: |-
+    exit 10
+    The kubelet would not start with /etc/kubernetes/kubelet.conf.d/95-z.conf
+    maxPods
+- name: resolvConf is not set
+  want: |-
+    exit 0
+    setting /resolvConf
+`) {
 		for _, layout := range []string{"drop-in", "file"} {
-			t.Run(c.name+", layout "+layout, func(t *testing.T) {
-				want, flags, base := c.want, c.flags, ""
+			t.Run(c.Name+", layout "+layout, func(t *testing.T) {
+				want, flags, base := c.Want, c.Flags, ""
 				if layout == "file" { // all drop-ins come later
-					if strings.Contains(c.want, "is replaced") {
+					if strings.Contains(c.Want, "is replaced") {
 						want = "exit 10\nhas no effect here"
 					}
 					flags += "\nflags = { \"config-dir\" = \"" + dir + "\" }"
@@ -97,12 +170,12 @@ stage "write" "kubelet" {
     %s
   }
 }
-`, c.stages, layout, base, c.config, flags),
+`, c.Stages, layout, base, c.Config, flags),
 					`kubelet => {"value":{"version":"v1.36.3","resolver":"/run/systemd/resolve/resolv.conf"}}`+"\n"+
 						"drop-ins "+dir+` => {"value":{"paths":["`+dir+`/10-a.conf","`+dir+`/90-prelet.conf","`+dir+`/95-z.conf"]}}`+"\n"+
 						original("config.yaml", testKubeletConfig)+
-						original("10-a.conf", testKubeletConfig+c.early)+
-						original("95-z.conf", testKubeletConfig+c.late))
+						original("10-a.conf", testKubeletConfig+c.Early)+
+						original("95-z.conf", testKubeletConfig+c.Late))
 
 				plan := fmt.Sprintf("exit %d\n%s\n", origin.Code(p.Diagnostics).Exit(), showDiagnostics(p.Diagnostics))
 				for _, taint := range p.Node.Taints {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestFinishedNode checks that the plan, and a precondition on it, contain the values that the kubelet will use, from
@@ -21,129 +22,403 @@ func TestFinishedNode(t *testing.T) {
 		memory = "policy = \"static\"\nstatic {\nmemory = \"1Gi\"\n}"
 		cpu    = "policy = \"static\"\nstatic {\ncpu = 1\n}"
 	)
-	for _, c := range []struct {
-		name, version, reserve, base, patch, flags, baseFlags string
+	for _, c := range table.YAML[[]struct {
+		Name, Version, Reserve, Base, Patch, Flags, BaseFlags string
 
-		want string // parts of the reservation as JSON, and of messages, by line; "!" before what must not be there,
+		Want string // parts of the reservation as JSON, and of messages, by line; "!" before what must not be there,
 		// "seen " before what only a precondition sees
-	}{
-		{name: "patch of one threshold keeps those of the policy", reserve: gke, patch: `evictionHard = { "nodefs.available" = "20%" }`,
-			want: `"eviction_hard":{"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}
-config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}`},
-		{name: "patch of the policy's threshold wins", reserve: gke, patch: `evictionHard = { "memory.available" = "200Mi" }`,
-			want: "\"eviction_hard\":{\"imagefs.available\":\"15%\",\"imagefs.inodesFree\":\"5%\",\"memory.available\":\"200Mi\"\n\"memory\":\"2872Mi\""},
-		{name: "patch of one threshold over a base with another", reserve: gke, base: "evictionHard: " +
-			"{memory.available: 3Gi}\n",
-			patch: `evictionHard = { "nodefs.available" = "20%" }`,
-			want: `!conflict
-config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}`},
-		{name: "patch of the policy's threshold over a base with it", reserve: gke, base: "evictionHard: " +
-			"{memory.available: 3Gi}\n",
-			patch: `evictionHard = { "memory.available" = "200Mi" }`,
-			want: `!conflict
-config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"200Mi","nodefs.available":"10%","nodefs.inodesFree":"5%"}`},
-		{name: "patch of the whole evictionHard of the base away", reserve: gke, base: "evictionHard: " +
-			"{memory.available: 3Gi}\n", patch: `evictionHard = null`,
-			want: "!conflict\n\"memory.available\":\"100Mi\",\"nodefs.available\":\"10%\""},
-		{name: "policy over a threshold of the base", reserve: gke, base: "evictionHard: {memory.available: 200Mi}\n",
-			want: `config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"10%","nodefs.inodesFree":"5%"}`},
-		{name: "eks, patch of one threshold", reserve: "policy = \"eks\"\nmax_pods = 20", patch: `evictionHard = { "pid.available" = "5%" }`,
-			want: `"memory.available":"100Mi","nodefs.available":"10%","nodefs.inodesFree":"5%","pid.available":"5%"`},
-		{name: "a policy without thresholds adds none", reserve: memory, patch: `evictionHard = { "nodefs.available" = "20%" }`,
-			want: "\"eviction_hard\":{\"nodefs.available\":\"20%\"}\n\"memory\":\"3Gi\""},
-		{name: "patch of the defaults away", reserve: memory, base: "evictionHard: {memory.available: 1Gi}\n", patch: `evictionHard = null`,
-			want: "\"memory.available\":\"100Mi\"\n\"memory\":\"2972Mi\""},
-		{name: "patch of systemReserved", reserve: gke, patch: `systemReserved = { memory = "512Mi" }`,
-			want: "\"system_reserved\":{\"memory\":\"512Mi\"}\n\"memory\":\"2460Mi\""},
-		{name: "patch of cpu", reserve: memory, patch: `kubeReserved = { cpu = "500m" }`, want: `"allocatable":{"cpu":"1500m"`},
-		{name: "patch of CPUs", reserve: memory, patch: `reservedSystemCPUs = "0"`,
-			want: "\"reserved_cpus\":\"0\"\n\"allocatable\":{\"cpu\":\"1\""},
-		{name: "patch of maxPods", reserve: "policy = \"eks\"", patch: `maxPods = 29`,
-			want: "\"max_pods\":29\nPolicy eks reserves memory for 110 pods, and the kubelet takes 29"},
-		{name: "flag of maxPods", reserve: "policy = \"eks\"", flags: `max-pods = 29`, want: "\"max_pods\":29\nthe kubelet takes 29"},
-		{name: "patch of podsPerCore", reserve: "policy = \"eks\"", patch: `podsPerCore = 20`,
-			want: "\"max_pods\":40\nPolicy eks reserves memory for 110 pods, and the kubelet takes 40\nWrite " +
-				"max_pods = 40"},
-		{name: "podsPerCore of the base", reserve: "policy = \"eks\"", base: "podsPerCore: 20\n",
-			want: "\"max_pods\":40\n!The formula counts other " +
-				"pods\n\"ephemeral-storage\":\"1Gi\",\"memory\":\"695Mi\""},
-		{name: "flag of podsPerCore", reserve: memory, flags: `pods-per-core = 20`, want: "\"max_pods\":40"},
-		{name: "podsPerCore above maxPods", reserve: memory, patch: `podsPerCore = 20, maxPods = 29`, want: "\"max_pods\":29"},
-		{name: "patch of maxPods to 0, which is its default", reserve: "policy = \"eks\"", patch: `maxPods = 0`,
-			want: "\"max_pods\":110\n!The formula counts other pods"},
-		{name: "maxPods 0 of the base", reserve: "policy = \"eks\"", base: "maxPods: 0\npodsPerCore: 20\n",
-			want: "\"max_pods\":40\n\"memory\":\"695Mi\""},
-		{name: "flag of maxPods 0, which is 0", reserve: "policy = \"eks\"", flags: `max-pods = 0`,
-			want: "\"max_pods\":0\nthe kubelet takes 0\nRemove the flag --max-pods\n!Write max_pods"},
-		{name: "flag of the base of thresholds", reserve: gke, baseFlags: "--eviction-hard=memory.available<1Gi",
-			want: "\"eviction_hard\":{\"memory.available\":\"1Gi\"}\nThe base has --eviction-hard="},
-		{name: "merged defaults of the base", reserve: memory, base: "mergeDefaultEvictionSettings: " +
-			"true\nevictionHard: {nodefs.available: 30%}\n",
-			want: "\"memory.available\":\"100Mi\",\"nodefs.available\":\"30%\""},
-		{name: "merged defaults of the base under a flag", reserve: memory, base: "mergeDefaultEvictionSettings: true\n", flags: `eviction-hard = "nodefs.available<10%"`,
-			want: "\"eviction_hard\":{\"nodefs.available\":\"10%\"}\n\"memory\":\"3Gi\""},
-		{name: "merged defaults of the base in a kubelet that has none", version: "1.30.0", reserve: gke,
-			base: "mergeDefaultEvictionSettings: true\nevictionHard: {nodefs.available: 30%}\n",
-			want: `config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"30%","nodefs.inodesFree":"5%"}`},
-		{name: "merged defaults of the base in a kubelet that has none, and a policy without thresholds", version: "1.30.0", reserve: memory,
-			base: "mergeDefaultEvictionSettings: true\nevictionHard: {nodefs.available: 30%}\n",
-			want: "\"eviction_hard\":{\"nodefs.available\":\"30%\"}\n\"memory\":\"3Gi\""},
-		{name: "flag of the site that ignores thresholds", reserve: memory, flags: `experimental-allocatable-ignore-eviction = true`,
-			want: "\"memory.available\":\"100Mi\"\n\"memory\":\"3Gi\"\n\"reserved_memory\":[{\"limits\":{\"memory\":\"1Gi\"}"},
-		{name: "flag of the base that ignores thresholds", reserve: memory, baseFlags: "--experimental-allocatable-ignore-eviction", want: "\"memory\":\"3Gi\""},
-		{name: "flag that does not ignore thresholds", reserve: memory, flags: `experimental-allocatable-ignore-eviction = false`, want: "\"memory\":\"2972Mi\""},
-		{name: "flag of the site of thresholds", reserve: gke, flags: `eviction-hard = "nodefs.available<20%"`,
-			want: "\"eviction_hard\":{\"nodefs.available\":\"20%\"}\nThe site has --eviction-hard="},
-		{name: "flag of the base of an amount", reserve: cpu, baseFlags: "--system-reserved=memory=1Gi",
-			want: "\"system_reserved\":{\"memory\":\"1Gi\"}\n\"memory\":\"2972Mi\""},
-		{name: "flag of the base of CPUs", reserve: memory, baseFlags: "--reserved-cpus=0-1", want: "reserve-refused\nToo little cpu is left to pods"},
-		{name: "patch of all memory", reserve: gke, patch: `systemReserved = { memory = "3Gi" }`,
-			want: "reserve-refused\nToo little memory is left to pods\nallocatable -100Mi\nexit 30"},
-		{name: "flag of all memory", reserve: gke, flags: `kube-reserved = "memory=4Gi"`, want: "reserve-refused\nallocatable -100Mi"},
-		{name: "flag below the floor", reserve: gke + "\nfloor = { memory = \"1500Mi\" }", flags: `kube-reserved = "cpu=100m"`,
-			want: "reserve-refused\nfloor.memory is not kept\n0 reserved in all"},
-		{name: "patch above the cap", reserve: gke + "\ncap = { memory = \"512Mi\" }", patch: `systemReserved = { memory = "1Gi" }`,
-			want: "cap.memory is not kept\n1536Mi reserved in all"},
-		{name: "the base takes too much, patch gives it back", reserve: memory, base: "systemReserved: {cpu: " +
-			"\"2\"}\n", patch: `systemReserved = { cpu = "100m" }`,
-			want: "!reserve-refused\n\"allocatable\":{\"cpu\":\"1900m\""},
-		{name: "patch of the last threshold away", reserve: memory, base: "evictionHard: {memory.available: " +
-			"1Gi}\nxa: null\n", patch: `evictionHard = { "memory.available" = null }`,
-			want: "config {}\nevictionHard has no threshold\n\"memory\":\"3Gi\""},
-		{name: "patch of a threshold that is off", reserve: memory, patch: `evictionHard = { "memory.available" = "0%", "nodefs.available" = "10%" }`,
-			want: "Thresholds of evictionHard are off: memory.available\n!No threshold"},
-		{name: "flag of thresholds that are off", reserve: memory, flags: `eviction-hard = "memory.available<100%,nodefs.available<0%"`,
-			want: "Thresholds of evictionHard are off: memory.available, nodefs.available"},
-		{name: "flag of no threshold", reserve: memory, flags: `eviction-hard = ""`, want: "evictionHard has no threshold"},
-		{name: "patch of a threshold that is not there away", reserve: memory, patch: `evictionHard = { "memory.available" = null }`,
-			want: "config null\n\"memory\":\"2972Mi\"\n!No threshold"},
-		{name: "no stage reserve", patch: `kubeReserved = { cpu = "500m" }, maxPods = 33`,
-			base: "evictionHard: {memory.available: 3Gi}\nsystemReserved: {memory: 1Gi}\n",
-			want: `seen "kube_reserved":{"cpu":"500m"}
-seen "system_reserved":{"memory":"1Gi"}
-seen "eviction_hard":{"memory.available":"3Gi"
-seen "max_pods":33
-seen "policy":null
-seen "allocatable":null`},
-		{name: "no stage reserve: a flag, and a list of CPUs", patch: `kubeReserved = { cpu = "500m", memory = "1Gi" }, reservedSystemCPUs = "0"`,
-			flags: `max-pods = "17"`, want: "seen \"kube_reserved\":{\"memory\":\"1Gi\"}\nseen \"reserved_cpus\":\"0\"\nseen \"max_pods\":17"},
-		{name: "no stage reserve: podsPerCore", patch: `podsPerCore = 5`, want: `seen "max_pods":10`},
-		{name: "taints of patch", patch: `registerWithTaints = [{ key = "z", effect = "NoSchedule" }]`, want: "taint z:NoSchedule"},
-		{name: "taints of the base, taken away", base: "registerWithTaints: [{key: b, effect: NoSchedule}]\n", patch: `registerWithTaints = []`,
-			want: "!taint b:NoSchedule"},
-		{name: "taints of the base, deleted", base: "registerWithTaints: [{key: b, effect: NoSchedule}]\n", patch: `registerWithTaints = null`,
-			want: "!taint b:NoSchedule"},
-		{name: "taints of patch next to the flag", patch: `registerWithTaints = [{ key = "z", effect = "NoSchedule" }]`, baseFlags: "--register-with-taints=a=b:NoSchedule",
-			want: "error conflict\nregisterWithTaints has no effect here"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	}](t, `
+- name: patch of one threshold keeps those of the policy
+  reserve: policy = "gke"
+  patch: evictionHard = { "nodefs.available" = "20%" }
+  want: |-
+    "eviction_hard":{"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}
+    config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}
+- name: patch of the policy's threshold wins
+  reserve: policy = "gke"
+  patch: evictionHard = { "memory.available" = "200Mi" }
+  want: |-
+    "eviction_hard":{"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"200Mi"
+    "memory":"2872Mi"
+- name: patch of one threshold over a base with another
+  reserve: policy = "gke"
+  base: "evictionHard: {memory.available: 3Gi}\n"
+  patch: evictionHard = { "nodefs.available" = "20%" }
+  want: |-
+    !conflict
+    config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}
+- name: patch of the policy's threshold over a base with it
+  reserve: policy = "gke"
+  base: "evictionHard: {memory.available: 3Gi}\n"
+  patch: evictionHard = { "memory.available" = "200Mi" }
+  want: |-
+    !conflict
+    config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"200Mi","nodefs.available":"10%","nodefs.inodesFree":"5%"}
+- name: patch of the whole evictionHard of the base away
+  reserve: policy = "gke"
+  base: "evictionHard: {memory.available: 3Gi}\n"
+  patch: evictionHard = null
+  want: |-
+    !conflict
+    "memory.available":"100Mi","nodefs.available":"10%"
+- name: policy over a threshold of the base
+  reserve: policy = "gke"
+  base: "evictionHard: {memory.available: 200Mi}\n"
+  want: config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"10%","nodefs.inodesFree":"5%"}
+- name: eks, patch of one threshold
+  reserve: |-
+    policy = "eks"
+    max_pods = 20
+  patch: evictionHard = { "pid.available" = "5%" }
+  want: '"memory.available":"100Mi","nodefs.available":"10%","nodefs.inodesFree":"5%","pid.available":"5%"'
+- name: a policy without thresholds adds none
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  patch: evictionHard = { "nodefs.available" = "20%" }
+  want: |-
+    "eviction_hard":{"nodefs.available":"20%"}
+    "memory":"3Gi"
+- name: patch of the defaults away
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  base: "evictionHard: {memory.available: 1Gi}\n"
+  patch: evictionHard = null
+  want: |-
+    "memory.available":"100Mi"
+    "memory":"2972Mi"
+- name: patch of systemReserved
+  reserve: policy = "gke"
+  patch: systemReserved = { memory = "512Mi" }
+  want: |-
+    "system_reserved":{"memory":"512Mi"}
+    "memory":"2460Mi"
+- name: patch of cpu
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  patch: kubeReserved = { cpu = "500m" }
+  want: '"allocatable":{"cpu":"1500m"'
+- name: patch of CPUs
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  patch: reservedSystemCPUs = "0"
+  want: |-
+    "reserved_cpus":"0"
+    "allocatable":{"cpu":"1"
+- name: patch of maxPods
+  reserve: policy = "eks"
+  patch: maxPods = 29
+  want: |-
+    "max_pods":29
+    Policy eks reserves memory for 110 pods, and the kubelet takes 29
+- name: flag of maxPods
+  reserve: policy = "eks"
+  flags: max-pods = 29
+  want: |-
+    "max_pods":29
+    the kubelet takes 29
+- name: patch of podsPerCore
+  reserve: policy = "eks"
+  patch: podsPerCore = 20
+  want: |-
+    "max_pods":40
+    Policy eks reserves memory for 110 pods, and the kubelet takes 40
+    Write max_pods = 40
+- name: podsPerCore of the base
+  reserve: policy = "eks"
+  base: "podsPerCore: 20\n"
+  want: |-
+    "max_pods":40
+    !The formula counts other pods
+    "ephemeral-storage":"1Gi","memory":"695Mi"
+- name: flag of podsPerCore
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  flags: pods-per-core = 20
+  want: '"max_pods":40'
+- name: podsPerCore above maxPods
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  patch: podsPerCore = 20, maxPods = 29
+  want: '"max_pods":29'
+- name: patch of maxPods to 0, which is its default
+  reserve: policy = "eks"
+  patch: maxPods = 0
+  want: |-
+    "max_pods":110
+    !The formula counts other pods
+- name: maxPods 0 of the base
+  reserve: policy = "eks"
+  base: |
+    maxPods: 0
+    podsPerCore: 20
+  want: |-
+    "max_pods":40
+    "memory":"695Mi"
+- name: flag of maxPods 0, which is 0
+  reserve: policy = "eks"
+  flags: max-pods = 0
+  want: |-
+    "max_pods":0
+    the kubelet takes 0
+    Remove the flag --max-pods
+    !Write max_pods
+- name: flag of the base of thresholds
+  reserve: policy = "gke"
+  baseFlags: --eviction-hard=memory.available<1Gi
+  want: |-
+    "eviction_hard":{"memory.available":"1Gi"}
+    The base has --eviction-hard=
+- name: merged defaults of the base
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  base: |
+    mergeDefaultEvictionSettings: true
+    evictionHard: {nodefs.available: 30%}
+  want: '"memory.available":"100Mi","nodefs.available":"30%"'
+- name: merged defaults of the base under a flag
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  base: "mergeDefaultEvictionSettings: true\n"
+  flags: eviction-hard = "nodefs.available<10%"
+  want: |-
+    "eviction_hard":{"nodefs.available":"10%"}
+    "memory":"3Gi"
+- name: merged defaults of the base in a kubelet that has none
+  version: 1.30.0
+  reserve: policy = "gke"
+  base: |
+    mergeDefaultEvictionSettings: true
+    evictionHard: {nodefs.available: 30%}
+  want: config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"30%","nodefs.inodesFree":"5%"}
+- name: merged defaults of the base in a kubelet that has none, and a policy without thresholds
+  version: 1.30.0
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  base: |
+    mergeDefaultEvictionSettings: true
+    evictionHard: {nodefs.available: 30%}
+  want: |-
+    "eviction_hard":{"nodefs.available":"30%"}
+    "memory":"3Gi"
+- name: flag of the site that ignores thresholds
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  flags: experimental-allocatable-ignore-eviction = true
+  want: |-
+    "memory.available":"100Mi"
+    "memory":"3Gi"
+    "reserved_memory":[{"limits":{"memory":"1Gi"}
+- name: flag of the base that ignores thresholds
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  baseFlags: --experimental-allocatable-ignore-eviction
+  want: '"memory":"3Gi"'
+- name: flag that does not ignore thresholds
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  flags: experimental-allocatable-ignore-eviction = false
+  want: '"memory":"2972Mi"'
+- name: flag of the site of thresholds
+  reserve: policy = "gke"
+  flags: eviction-hard = "nodefs.available<20%"
+  want: |-
+    "eviction_hard":{"nodefs.available":"20%"}
+    The site has --eviction-hard=
+- name: flag of the base of an amount
+  reserve: |-
+    policy = "static"
+    static {
+    cpu = 1
+    }
+  baseFlags: --system-reserved=memory=1Gi
+  want: |-
+    "system_reserved":{"memory":"1Gi"}
+    "memory":"2972Mi"
+- name: flag of the base of CPUs
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  baseFlags: --reserved-cpus=0-1
+  want: |-
+    reserve-refused
+    Too little cpu is left to pods
+- name: patch of all memory
+  reserve: policy = "gke"
+  patch: systemReserved = { memory = "3Gi" }
+  want: |-
+    reserve-refused
+    Too little memory is left to pods
+    allocatable -100Mi
+    exit 30
+- name: flag of all memory
+  reserve: policy = "gke"
+  flags: kube-reserved = "memory=4Gi"
+  want: |-
+    reserve-refused
+    allocatable -100Mi
+- name: flag below the floor
+  reserve: |-
+    policy = "gke"
+    floor = { memory = "1500Mi" }
+  flags: kube-reserved = "cpu=100m"
+  want: |-
+    reserve-refused
+    floor.memory is not kept
+    0 reserved in all
+- name: patch above the cap
+  reserve: |-
+    policy = "gke"
+    cap = { memory = "512Mi" }
+  patch: systemReserved = { memory = "1Gi" }
+  want: |-
+    cap.memory is not kept
+    1536Mi reserved in all
+- name: the base takes too much, patch gives it back
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  base: "systemReserved: {cpu: \"2\"}\n"
+  patch: systemReserved = { cpu = "100m" }
+  want: |-
+    !reserve-refused
+    "allocatable":{"cpu":"1900m"
+- name: patch of the last threshold away
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  base: |
+    evictionHard: {memory.available: 1Gi}
+    xa: null
+  patch: evictionHard = { "memory.available" = null }
+  want: |-
+    config {}
+    evictionHard has no threshold
+    "memory":"3Gi"
+- name: patch of a threshold that is off
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  patch: evictionHard = { "memory.available" = "0%", "nodefs.available" = "10%" }
+  want: |-
+    Thresholds of evictionHard are off: memory.available
+    !No threshold
+- name: flag of thresholds that are off
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  flags: eviction-hard = "memory.available<100%,nodefs.available<0%"
+  want: 'Thresholds of evictionHard are off: memory.available, nodefs.available'
+- name: flag of no threshold
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  flags: eviction-hard = ""
+  want: evictionHard has no threshold
+- name: patch of a threshold that is not there away
+  reserve: |-
+    policy = "static"
+    static {
+    memory = "1Gi"
+    }
+  patch: evictionHard = { "memory.available" = null }
+  want: |-
+    config null
+    "memory":"2972Mi"
+    !No threshold
+- name: no stage reserve
+  base: |
+    evictionHard: {memory.available: 3Gi}
+    systemReserved: {memory: 1Gi}
+  patch: kubeReserved = { cpu = "500m" }, maxPods = 33
+  want: |-
+    seen "kube_reserved":{"cpu":"500m"}
+    seen "system_reserved":{"memory":"1Gi"}
+    seen "eviction_hard":{"memory.available":"3Gi"
+    seen "max_pods":33
+    seen "policy":null
+    seen "allocatable":null
+- name: 'no stage reserve: a flag, and a list of CPUs'
+  patch: kubeReserved = { cpu = "500m", memory = "1Gi" }, reservedSystemCPUs = "0"
+  flags: max-pods = "17"
+  want: |-
+    seen "kube_reserved":{"memory":"1Gi"}
+    seen "reserved_cpus":"0"
+    seen "max_pods":17
+- {name: 'no stage reserve: podsPerCore', patch: podsPerCore = 5, want: seen "max_pods":10}
+- name: taints of patch
+  patch: registerWithTaints = [{ key = "z", effect = "NoSchedule" }]
+  want: taint z:NoSchedule
+- name: taints of the base, taken away
+  base: "registerWithTaints: [{key: b, effect: NoSchedule}]\n"
+  patch: registerWithTaints = []
+  want: '!taint b:NoSchedule'
+- name: taints of the base, deleted
+  base: "registerWithTaints: [{key: b, effect: NoSchedule}]\n"
+  patch: registerWithTaints = null
+  want: '!taint b:NoSchedule'
+- name: taints of patch next to the flag
+  patch: registerWithTaints = [{ key = "z", effect = "NoSchedule" }]
+  baseFlags: --register-with-taints=a=b:NoSchedule
+  want: |-
+    error conflict
+    registerWithTaints has no effect here
+`) {
+		t.Run(c.Name, func(t *testing.T) {
 			reserve := ""
-			if c.reserve != "" {
-				reserve = "stage \"reserve\" \"r\" {\n" + c.reserve + "\n}\n"
+			if c.Reserve != "" {
+				reserve = "stage \"reserve\" \"r\" {\n" + c.Reserve + "\n}\n"
 			}
 			answers := ""
-			if c.version != "" {
-				answers = fmt.Sprintf("kubelet => {\"value\":{\"version\":%q}}\n", c.version)
+			if c.Version != "" {
+				answers = fmt.Sprintf("kubelet => {\"value\":{\"version\":%q}}\n", c.Version)
 			}
 			p := planSite(t, fmt.Sprintf(`
 stage "restart" "kubelet" {
@@ -165,7 +440,7 @@ stage "detect-hw" "node" {}
     flags = { %s }
   }
 }
-`, reserve, testKubeletConfig+c.base, c.patch, fmt.Sprintf("KUBELET_EXTRA_ARGS=%q\n", c.baseFlags), c.flags), answers)
+`, reserve, testKubeletConfig+c.Base, c.Patch, fmt.Sprintf("KUBELET_EXTRA_ARGS=%q\n", c.BaseFlags), c.Flags), answers)
 			reserved, _ := json.Marshal(p.Node.Reserved)
 			eviction, _ := json.Marshal(p.Node.Config["evictionHard"])
 			messages := showDiagnostics(p.Diagnostics)
@@ -174,7 +449,7 @@ stage "detect-hw" "node" {}
 			for _, taint := range p.Node.Taints {
 				fmt.Fprintf(&plan, "taint %s\n", taint)
 			}
-			for _, want := range strings.Split(c.want, "\n") {
+			for _, want := range strings.Split(c.Want, "\n") {
 				if part, ok := strings.CutPrefix(want, "seen "); ok {
 					if !strings.Contains(messages, part) {
 						t.Errorf("a precondition sees %s\nwant %s", messages, part)

@@ -7,25 +7,26 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // A recording that is older than a fact gives the same plan. What needs the fact is unread, and not null.
 func TestRecordingOlderThanAFact(t *testing.T) {
-	for text, isOld := range map[string]bool{
-		"stage.detect-hw.node.product.name":                                true,
-		"stage.detect-hw.node.bios.vendor":                                 false,
-		"stage.detect-hw.node.chassis.type":                                false,
-		"stage.detect-hw.node.baseboard.vendor":                            false,
-		"length(stage.detect-hw.node.block_devices)":                       false,
-		"stage.detect-hw.node.block_devices[0].model":                      false,
-		"stage.detect-hw.node.interfaces[\"eth0\"].ipv4[0]":                true,
-		"stage.detect-hw.node.interfaces[\"eth0\"].addresses[0].address":   false,
-		"stage.detect-hw.node.default_route.ipv4.gateway":                  false,
-		"stage.detect-hw.node.cpu.architecture":                            false,
-		"stage.detect-hw.node.cpu.vendor":                                  true,
-		"coalesce(stage.detect-hw.node.default_route.ipv6.source, \"no\")": false,
-		"coalesce(stage.detect-hw.node.bios.vendor, \"no BIOS here\")":     false,
-	} {
+	for text, isOld := range table.YAML[map[string]bool](t, `
+stage.detect-hw.node.product.name: true
+stage.detect-hw.node.bios.vendor: false
+stage.detect-hw.node.chassis.type: false
+stage.detect-hw.node.baseboard.vendor: false
+length(stage.detect-hw.node.block_devices): false
+'stage.detect-hw.node.block_devices[0].model': false
+'stage.detect-hw.node.interfaces["eth0"].ipv4[0]': true
+'stage.detect-hw.node.interfaces["eth0"].addresses[0].address': false
+stage.detect-hw.node.default_route.ipv4.gateway: false
+stage.detect-hw.node.cpu.architecture: false
+stage.detect-hw.node.cpu.vendor: true
+'coalesce(stage.detect-hw.node.default_route.ipv6.source, "no")': false
+'coalesce(stage.detect-hw.node.bios.vendor, "no BIOS here")': false
+`) {
 		s := mustParse(
 			t,
 			afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n",

@@ -12,61 +12,62 @@ import (
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/testing/sample"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // nasty are expressions of all kinds of values: null, secret, unread in a replay, of the wrong type, empty.
 func listNasty() []string {
-	return []string{
-		`null`,
-		`true`,
-		`-1.5`,
-		`[]`,
-		`{}`,
-		`[null]`,
-		`["a", 1]`,
-		`toset(["a", "b"])`,
-		`tomap({})`,
-		`tolist([])`,
-		`credential("s")`,
-		`"x-${credential("s")}"`,
-		`{ (credential("s")) = "a" }`,
-		`merge({ a = credential("s") }, { b = "1" })`,
-		`sha256(credential("s"))`,
-		`credential("absent")`,
-		`can(credential("absent"))`,
-		`tolist([credential("s")])`,
-		`jsonencode({ a = credential("s") })`,
-		`var.secret`,
-		`var.given`,
-		`{ a = var.given }`,
-		`{ (var.given) = "a" }`,
-		`toset([var.given])`,
-		`merge({ a = "1" }, { b = var.given })`,
-		`file("/etc/x")`,
-		`yamldecode(file("/etc/x"))`,
-		`stage.detect-hw.node`,
-		`stage.detect-hw.node.gpus`,
-		`stage.detect-hw.node.product.serial`,
-		`"${stage.detect-hw.node.product.serial}"`,
-		`[stage.detect-hw.node.product.serial]`,
-		`{ for n in stage.detect-hw.node.nics : n.interface => n }`,
-		`stage.detect-hw.node.gpus[0].model`,
-		`stage.fetch-config.c.data`,
-		`stage.fetch-config.f.value`,
-		`stage.fetch-config.f.value.a`,
-		`{ for k, v in stage.fetch-config.c.data : k => v }`,
-		`stage.fetch-config.each`,
-		`stage.fetch-config.each["a"].state`,
-		`stage.label.ok.labels`,
-		`stage.label.ok.state`,
-		`node.labels`,
-		`node.kubelet_config`,
-		`node.reserved.allocatable["cpu"]`,
-		`stage.write.kubelet.files`,
-		`each.value`,
-		`jsondecode("null")`,
-		`local.mixed`,
-	}
+	return table.Lines(`
+null
+true
+-1.5
+[]
+{}
+[null]
+["a", 1]
+toset(["a", "b"])
+tomap({})
+tolist([])
+credential("s")
+"x-${credential("s")}"
+{ (credential("s")) = "a" }
+merge({ a = credential("s") }, { b = "1" })
+sha256(credential("s"))
+credential("absent")
+can(credential("absent"))
+tolist([credential("s")])
+jsonencode({ a = credential("s") })
+var.secret
+var.given
+{ a = var.given }
+{ (var.given) = "a" }
+toset([var.given])
+merge({ a = "1" }, { b = var.given })
+file("/etc/x")
+yamldecode(file("/etc/x"))
+stage.detect-hw.node
+stage.detect-hw.node.gpus
+stage.detect-hw.node.product.serial
+"${stage.detect-hw.node.product.serial}"
+[stage.detect-hw.node.product.serial]
+{ for n in stage.detect-hw.node.nics : n.interface => n }
+stage.detect-hw.node.gpus[0].model
+stage.fetch-config.c.data
+stage.fetch-config.f.value
+stage.fetch-config.f.value.a
+{ for k, v in stage.fetch-config.c.data : k => v }
+stage.fetch-config.each
+stage.fetch-config.each["a"].state
+stage.label.ok.labels
+stage.label.ok.state
+node.labels
+node.kubelet_config
+node.reserved.allocatable["cpu"]
+stage.write.kubelet.files
+each.value
+jsondecode("null")
+local.mixed
+`)
 }
 
 // slots are the places where an expression may be.

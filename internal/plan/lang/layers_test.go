@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // layerModel is what a set of layers means, by rules that share nothing with find: layers are applied one after the
@@ -234,15 +235,33 @@ layer-replaced /usr/lib/prelet/site/zz.prelet.vars:1:1 A value of var.zone is re
 // be and also if nothing else is there, and that data which the site or its tests name is not.
 func TestNotRead(t *testing.T) {
 	const etc, run = "/etc/prelet/", "/run/prelet/site/"
-	wrong := []string{
-		etc + "10-base.conf", etc + "50-site.tf", etc + "B.HCL", etc + "a.hcl.bak", etc + "b.hlc", etc + "prod.vars",
-		etc + "site.json", etc + "site.prelet.var", etc + "site.tfvars", etc + "site.yaml", etc + "site.yml",
-		run + "x.tftpl.old",
-	}
-	right := []string{
-		etc + ".a.hcl.swp", etc + "a.hcl~", etc + "README.md", etc + "Makefile", etc + "ca.crt", etc + LockFile,
-		etc + ListFile, etc + ListFile + ".sig", etc + "kubelet.yaml", etc + "machine.json", etc + "gpus.json",
-	}
+	wrong := table.Lines(`
+/etc/prelet/10-base.conf
+/etc/prelet/50-site.tf
+/etc/prelet/B.HCL
+/etc/prelet/a.hcl.bak
+/etc/prelet/b.hlc
+/etc/prelet/prod.vars
+/etc/prelet/site.json
+/etc/prelet/site.prelet.var
+/etc/prelet/site.tfvars
+/etc/prelet/site.yaml
+/etc/prelet/site.yml
+/run/prelet/site/x.tftpl.old
+`)
+	right := table.Lines(`
+/etc/prelet/.a.hcl.swp
+/etc/prelet/a.hcl~
+/etc/prelet/README.md
+/etc/prelet/Makefile
+/etc/prelet/ca.crt
+/etc/prelet/detectors.lock.json
+/etc/prelet/site.sha256
+/etc/prelet/site.sha256.sig
+/etc/prelet/kubelet.yaml
+/etc/prelet/machine.json
+/etc/prelet/gpus.json
+`)
 	files := folder("/etc/prelet", "/run/prelet/site", "/etc/prelet/tests")
 	for _, name := range slices.Concat(wrong, right) {
 		files.with(name, "")

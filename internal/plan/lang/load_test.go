@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // Each archive of testdata/bad is a site with faults. The lines of its comment are the diagnostics, in order:
@@ -64,25 +65,27 @@ func archives(t *testing.T, pattern string) []string {
 }
 
 func TestSitesOnDisk(t *testing.T) {
-	for name, want := range map[string]struct {
-		paths  []string
-		stages string
-	}{
-		"minimal": {[]string{"minimal"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node " +
-			"write.kubelet restart.kubelet"},
-		"gpu": {[]string{"gpu-training"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node " +
-			"reserve.node label.site label.gpu label.vendor label.fabric taint.gpu taint.incomplete " +
-			"write.kubelet restart.kubelet"},
-		"legacy": {[]string{"legacy-vm/site.hcl"}, "fetch-ca.cluster fetch-config.init fetch-config.port " +
-			"fetch-config.vm detect-hw.node reserve.node label.site label.gpu label.sriov taint.site taint.gpu " +
-			"taint.sriov write.kubelet restart.kubelet"},
-		"layered": {[]string{"layered/image", "layered/site"}, "fetch-ca.cluster fetch-config.kubelet " +
-			"detect-hw.node reserve.node label.site taint.not-ready write.kubelet restart.kubelet label.power"},
-		"detector": {[]string{"../internal/plan/lang/testdata/extra/detector-gaudi.hcl"}, ""},
-	} {
+	for name, want := range table.YAML[map[string]struct {
+		Paths  []string
+		Stages string
+	}](t, `
+minimal:
+  paths: [minimal]
+  stages: fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node write.kubelet restart.kubelet
+gpu:
+  paths: [gpu-training]
+  stages: fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node label.site label.gpu label.vendor label.fabric taint.gpu taint.incomplete write.kubelet restart.kubelet
+legacy:
+  paths: [legacy-vm/site.hcl]
+  stages: fetch-ca.cluster fetch-config.init fetch-config.port fetch-config.vm detect-hw.node reserve.node label.site label.gpu label.sriov taint.site taint.gpu taint.sriov write.kubelet restart.kubelet
+layered:
+  paths: [layered/image, layered/site]
+  stages: fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node label.site taint.not-ready write.kubelet restart.kubelet label.power
+detector: {paths: [../internal/plan/lang/testdata/extra/detector-gaudi.hcl]}
+`) {
 		t.Run(name, func(t *testing.T) {
 			opts := options()
-			for _, p := range want.paths {
+			for _, p := range want.Paths {
 				opts.Paths = append(opts.Paths, filepath.Join("../../../examples", p))
 			}
 			s, diags := Load(OS(), opts)
@@ -93,7 +96,7 @@ func TestSitesOnDisk(t *testing.T) {
 			for _, i := range s.Stages {
 				got = append(got, i.Addr())
 			}
-			if d := cmp.Diff(want.stages, strings.Join(got, " ")); d != "" {
+			if d := cmp.Diff(want.Stages, strings.Join(got, " ")); d != "" {
 				t.Errorf("site (-want +got):\n%s", d)
 			}
 			again, _ := Parse(s.Files, options())

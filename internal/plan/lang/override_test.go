@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 const overrideBase = `-- 10-base.hcl --
@@ -204,27 +205,27 @@ func TestOverridesAreRecordedWithBothPlaces(t *testing.T) {
 		}
 		got[o.Address] = base + " " + origin.Place(o.Over).String()
 	}
-	want := map[string]string{
-		"prelet max_age":                       "- 50-site.hcl:2:12",
-		"cluster servers":                      "10-base.hcl:3:3 50-site.hcl:4:5",
-		"cluster ca_file":                      "10-base.hcl:4:3 50-site.hcl:5:5",
-		"cluster ca_cert_hashes":               "- 50-site.hcl:6:5",
-		"local.b":                              "10-base.hcl:10:3 50-site.hcl:9:5",
-		"local.c":                              "- 50-site.hcl:10:5",
-		"variable.zone default":                "10-base.hcl:13:3 50-site.hcl:13:5",
-		"variable.zone validation":             "- 50-site.hcl:14:5",
-		"detector.nvidia allow.devices":        "- 50-site.hcl:20:13",
-		"detector.nvidia config.firmware":      "10-base.hcl:24:5 50-site.hcl:22:7",
-		"detector.nvidia config.limits":        "10-base.hcl:25:5 50-site.hcl:23:7",
-		"stage.reserve.node when":              "10-base.hcl:29:3 50-site.hcl:27:5",
-		"stage.reserve.node policy":            "10-base.hcl:30:3 50-site.hcl:28:5",
-		"stage.reserve.node floor":             "10-base.hcl:31:3 50-site.hcl:29:5",
-		"stage.reserve.node static":            "- 50-site.hcl:30:5",
-		"stage.reserve.node topology.cores":    "10-base.hcl:33:5 50-site.hcl:31:16",
-		"stage.write.kubelet directory.a.path": "10-base.hcl:39:5 50-site.hcl:34:21",
-		"stage.write.kubelet directory.c":      "- 50-site.hcl:35:5",
-		"stage.restart.kubelet precondition":   "- 50-site.hcl:38:5",
-	}
+	want := table.YAML[map[string]string](t, `
+prelet max_age: '- 50-site.hcl:2:12'
+cluster servers: 10-base.hcl:3:3 50-site.hcl:4:5
+cluster ca_file: 10-base.hcl:4:3 50-site.hcl:5:5
+cluster ca_cert_hashes: '- 50-site.hcl:6:5'
+local.b: 10-base.hcl:10:3 50-site.hcl:9:5
+local.c: '- 50-site.hcl:10:5'
+variable.zone default: 10-base.hcl:13:3 50-site.hcl:13:5
+variable.zone validation: '- 50-site.hcl:14:5'
+detector.nvidia allow.devices: '- 50-site.hcl:20:13'
+detector.nvidia config.firmware: 10-base.hcl:24:5 50-site.hcl:22:7
+detector.nvidia config.limits: 10-base.hcl:25:5 50-site.hcl:23:7
+stage.reserve.node when: 10-base.hcl:29:3 50-site.hcl:27:5
+stage.reserve.node policy: 10-base.hcl:30:3 50-site.hcl:28:5
+stage.reserve.node floor: 10-base.hcl:31:3 50-site.hcl:29:5
+stage.reserve.node static: '- 50-site.hcl:30:5'
+stage.reserve.node topology.cores: 10-base.hcl:33:5 50-site.hcl:31:16
+stage.write.kubelet directory.a.path: 10-base.hcl:39:5 50-site.hcl:34:21
+stage.write.kubelet directory.c: '- 50-site.hcl:35:5'
+stage.restart.kubelet precondition: '- 50-site.hcl:38:5'
+`)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("site (-want +got):\n%s", d)
 	}
@@ -350,33 +351,33 @@ func TestLaterVarsFileWins(t *testing.T) {
 
 // TestDroppedKeys: an override that replaces a map is noted with the keys that it drops, where both maps are written out.
 func TestDroppedKeys(t *testing.T) {
-	for _, c := range []struct{ base, over, want string }{
-		{`{ a = 1, b = 2 }`, `{ a = 3 }`, "b"},
-		{`merge({ a = 1 }, local.x ? { b = 2, "c.d" = 3 } : {})`, `{ a = 3 }`, "b, c.d"},
-		{`({ a = { x = 1, y = 2 }, b = {} })`, `{ a = { x = 2 } }`, "a.y, b"},
-		{`{ a = 1, b = 2 }`, `{}`, "a, b"},
-		{`{ a = 1, b = 2 }`, `{ a = 3, b = null }`, ""},
-		{`{ a = { x = 1 } }`, `{ a = local.x }`, ""},
-		{`{ a = local.x }`, `{ a = { x = 1 } }`, ""},
-		{`{ a = 1 }`, `merge(local.x, { b = 2 })`, ""},
-		{`{ a = 1 }`, `null`, ""},
-		{`local.x`, `{ a = 1 }`, ""},
-		{`{ for k in local.x : k => 1 }`, `{ a = 1 }`, ""},
-		{`{ "${local.x}" = 1, a = 1 }`, `{ "${local.x}" = 1 }`, ""},
-	} {
+	for _, c := range table.YAML[[]struct{ Base, Over, Want string }](t, `
+- {base: '{ a = 1, b = 2 }', over: '{ a = 3 }', want: b}
+- {base: 'merge({ a = 1 }, local.x ? { b = 2, "c.d" = 3 } : {})', over: '{ a = 3 }', want: 'b, c.d'}
+- {base: '({ a = { x = 1, y = 2 }, b = {} })', over: '{ a = { x = 2 } }', want: 'a.y, b'}
+- {base: '{ a = 1, b = 2 }', over: '{}', want: 'a, b'}
+- {base: '{ a = 1, b = 2 }', over: '{ a = 3, b = null }'}
+- {base: '{ a = { x = 1 } }', over: '{ a = local.x }'}
+- {base: '{ a = local.x }', over: '{ a = { x = 1 } }'}
+- {base: '{ a = 1 }', over: 'merge(local.x, { b = 2 })'}
+- {base: '{ a = 1 }', over: 'null'}
+- {base: local.x, over: '{ a = 1 }'}
+- {base: '{ for k in local.x : k => 1 }', over: '{ a = 1 }'}
+- {base: '{ "${local.x}" = 1, a = 1 }', over: '{ "${local.x}" = 1 }'}
+`) {
 		_, diags := parseText(t, `-- a.hcl --
 locals {
   x = true
-  y = `+c.base+`
+  y = `+c.Base+`
 }
 stage "write" "k" {
-  kubelet_config { patch = `+c.base+` }
+  kubelet_config { patch = `+c.Base+` }
 }
 -- b.hcl --
 override {
-  locals { y = `+c.over+` }
+  locals { y = `+c.Over+` }
   stage "write" "k" {
-    kubelet_config { patch = `+c.over+` }
+    kubelet_config { patch = `+c.Over+` }
   }
 }
 `)
@@ -385,11 +386,11 @@ override {
 			got = append(got, d.Summary)
 		}
 		want := []string(nil)
-		if c.want != "" {
-			want = []string{"This override drops " + c.want, "This override drops " + c.want}
+		if c.Want != "" {
+			want = []string{"This override drops " + c.Want, "This override drops " + c.Want}
 		}
 		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s over %s: got %s (-want +got):\n%s", c.over, c.base, show(diags), d)
+			t.Errorf("%s over %s: got %s (-want +got):\n%s", c.Over, c.Base, show(diags), d)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -86,25 +87,26 @@ j   = ["b", "2"]
 }
 
 func TestRequiredVersion(t *testing.T) {
-	for _, c := range []struct {
-		have, need string
-		ok         bool
-	}{
-		{"0.3.1", ">= 0.3", true},
-		{"0.3.1", "~> 0.3.0", true},
-		{"0.3.1", "< 0.3", false},
-		{"v0.3.1", "0.3.1", true},
-		{"0.4.0-dev", ">= 0.4", true}, // what is built on the way to 0.4.0
-		{"0.4.0-dev", ">= 0.5", false},
-		{"", ">= 99", true},
-		{"(devel)", ">= 99", true},
-	} {
+	for _, c := range table.YAML[[]struct {
+		Have, Need string
+		OK         bool
+	}](t, `
+- {have: 0.3.1, need: '>= 0.3', ok: true}
+- {have: 0.3.1, need: ~> 0.3.0, ok: true}
+- {have: 0.3.1, need: '< 0.3'}
+- {have: v0.3.1, need: 0.3.1, ok: true}
+# what is built on the way to 0.4.0
+- {have: 0.4.0-dev, need: '>= 0.4', ok: true}
+- {have: 0.4.0-dev, need: '>= 0.5'}
+- {need: '>= 99', ok: true}
+- {have: (devel), need: '>= 99', ok: true}
+`) {
 		_, diags := Parse(
-			[]tape.SiteFile{{Name: "a.hcl", Text: "prelet {\n  required_version = \"" + c.need + "\"\n}\n"}},
-			LoadOptions{Version: c.have},
+			[]tape.SiteFile{{Name: "a.hcl", Text: "prelet {\n  required_version = \"" + c.Need + "\"\n}\n"}},
+			LoadOptions{Version: c.Have},
 		)
-		if diags.HasErrors() == c.ok {
-			t.Errorf("version %s for %s: got %s, want accepted %t", c.have, c.need, show(diags), c.ok)
+		if diags.HasErrors() == c.OK {
+			t.Errorf("version %s for %s: got %s, want accepted %t", c.Have, c.Need, show(diags), c.OK)
 		}
 	}
 }

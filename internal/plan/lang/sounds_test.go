@@ -5,13 +5,26 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestSoundsSecret(t *testing.T) {
-	for name, want := range map[string]bool{
-		"password": true, "db_password": true, "dbPassword": true, "join-token": true, "private_key": true, "api_key": true, "secret": true,
-		"token_id": false, "zone": false, "key": false, "public_key": false, "password_file": false, "pinned": false, "tokens": false,
-	} {
+	for name, want := range table.YAML[map[string]bool](t, `
+password: true
+db_password: true
+dbPassword: true
+join-token: true
+private_key: true
+api_key: true
+secret: true
+token_id: false
+zone: false
+key: false
+public_key: false
+password_file: false
+pinned: false
+tokens: false
+`) {
 		if got := soundsSecret(name); got != want {
 			t.Errorf("%s: got %t, want %t", name, got, want)
 		}

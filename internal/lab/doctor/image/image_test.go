@@ -21,6 +21,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
 const (
@@ -318,21 +319,32 @@ func TestSiteSecret(t *testing.T) {
 
 // What a person must change is not changed, and prevents sealing; what is only reported does not.
 func TestByHand(t *testing.T) {
-	for name, c := range map[string]struct {
-		file, text string
-		want       Action
-	}{
-		"initiator":  {"/etc/iscsi/initiatorname.iscsi", "# a name\nInitiatorName=iqn.1993-08.org.debian:01:1\n", ByHand},
-		"database":   {"/var/lib/etcd/member/snap/db", "x", ByHand},
-		"credential": {"/etc/systemd/system/prelet.service.d/x.conf", "SetCredential=bootstrap-token:x\n", ByHand},
-		"token":      {"/etc/systemd/system/kubelet.service.d/x.conf", "Environment=T=" + token + "\n", ByHand},
-		"host name":  {"/etc/hostname", "node17\n", Keep},
-	} {
+	for name, c := range cases.YAML[map[string]struct {
+		File, Text string
+		Want       Action
+	}](t, `
+initiator:
+  file: /etc/iscsi/initiatorname.iscsi
+  text: |
+    # a name
+    InitiatorName=iqn.1993-08.org.debian:01:1
+  want: by hand
+database: {file: /var/lib/etcd/member/snap/db, text: x, want: by hand}
+credential:
+  file: /etc/systemd/system/prelet.service.d/x.conf
+  text: "SetCredential=bootstrap-token:x\n"
+  want: by hand
+token:
+  file: /etc/systemd/system/kubelet.service.d/x.conf
+  text: "Environment=T=abcdef.0123456789abcdef\n"
+  want: by hand
+host name: {file: /etc/hostname, text: "node17\n", want: keep}
+`) {
 		t.Run(name, func(t *testing.T) {
-			root := newImage(t, map[string]string{c.file: c.text})
+			root := newImage(t, map[string]string{c.File: c.Text})
 			found := find(root).Leftovers
-			if len(found) != 1 || found[0].Action != c.want || found[0].Do == "" || found[0].Why == "" {
-				t.Fatalf("%s: got %+v; want one leftover with action %q", c.file, found, c.want)
+			if len(found) != 1 || found[0].Action != c.Want || found[0].Do == "" || found[0].Why == "" {
+				t.Fatalf("%s: got %+v; want one leftover with action %q", c.File, found, c.Want)
 			}
 			if done, err := Remove(t.Context(), root, found); err != nil || len(done) > 0 {
 				t.Errorf("Remove: got %v, %v; want nothing removed", done, err)

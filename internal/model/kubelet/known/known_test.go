@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
 // describe returns what the tables have of a flag, a field or a gate in a version.
@@ -46,69 +48,70 @@ func describe(kind, name string, minor int) string {
 
 // What Kubernetes' changelogs and documentation say, to hold the generator to.
 func TestThings(t *testing.T) {
-	for thing, want := range map[string]string{
-		"flag network-plugin 23":    "deprecated will be removed along with dockershim.",
-		"flag network-plugin 24":    "none",
-		"flag container-runtime 26": "deprecated will be removed in 1.27 as the only valid value is 'remote'",
-		"flag container-runtime 27": "none",
-		"flag pod-infra-container-image 34": "deprecated will be removed in 1.35. Image garbage collector will get sandbox image " +
-			"information from CRI.",
-		"flag pod-infra-container-image 35":              "none",
-		"flag dynamic-config-dir 24":                     "none",
-		"flag log-dir 25":                                "deprecated klog's, removed in 1.26",
-		"flag log-dir 26":                                "none",
-		"flag logtostderr 20":                            "bool",
-		"flag config-dir 27":                             "none",
-		"flag config-dir 28":                             "",
-		"flag max-pods 20":                               "deprecated sets maxPods",
-		"flag max-pods 36":                               "deprecated sets maxPods",
-		"flag authentication-token-webhook-cache-ttl 36": "deprecated sets authentication.webhook.cacheTTL",
-		"flag fail-cgroupv1 36":                          "bool sets failCgroupV1",
-		"flag v 36":                                      "sets logging.verbosity",
-		"flag node-labels 36":                            "",
-		"flag node-ip 36":                                "",
-		"flag register-with-taints 22":                   "",
-		"flag register-with-taints 23":                   "deprecated sets registerWithTaints",
-		"flag provider-id 36":                            "sets providerID",
-		"flag allow-privileged 20":                       "none",
-		"flag experimental-dockershim-root-directory 23": "hidden",
-
-		"field failCgroupV1 30":                           "none",
-		"field failCgroupV1 31":                           "bool false",
-		"field failCgroupV1 35":                           "bool true",
-		"field memorySwap.swapBehavior 21":                "none",
-		"field memorySwap.swapBehavior 22":                "string",
-		"field seccompDefault 36":                         "bool false",
-		"field registerWithTaints[].effect 22":            "none",
-		"field registerWithTaints[].effect 23":            "string",
-		"field maxPods 20":                                "int32 110",
-		"field authorization.mode 36":                     "string Webhook",
-		"field imagePullCredentialsVerificationPolicy 36": "string",
-		"field logging.options.json.splitStream 36":       "bool",
-		"field logging.sanitization 24":                   "none",
-		"field reservedMemory[].limits 21":                "quantities",
-		"field staticPodURLHeader 20":                     "stringlists",
-		"field syncFrequency 36":                          "duration 1m0s",
-		"field oomScoreAdj 36":                            "int32 -999",
-		"field mergeDefaultEvictionSettings 32":           "none",
-		"field kubeReserved 36":                           "strings",
-		"field containerRuntimeEndpoint 26":               "none",
-		"field containerRuntimeEndpoint 27":               "string unix:///run/containerd/containerd.sock",
-		"field maxPod 36":                                 "none",
-
-		"gate NodeSwap 21":                       "none",
-		"gate NodeSwap 28":                       "beta",
-		"gate NodeSwap 34":                       "ga on locked",
-		"gate DynamicKubeletConfig 26":           "none",
-		"gate KubeletCgroupDriverFromCRI 34":     "ga on locked",
-		"gate RotateKubeletServerCertificate 36": "beta on",
-		"gate ContextualLogging 30":              "beta on", // its default is a named constant there
-		"gate AllAlpha 36":                       "alpha",
-		"gate InOrderInformers 36":               "ga on locked", // of client-go
-		"gate APIResponseCompression 36":         "beta on",      // of the apiserver library
-		"gate DRAFractionalCapacityRange 37":     "beta",         // on only with compatibility 1.37
-		"gate NoSuchGate 36":                     "none",
-	} {
+	for thing, want := range cases.YAML[map[string]string](t, `
+flag network-plugin 23: deprecated will be removed along with dockershim.
+flag network-plugin 24: none
+flag container-runtime 26: deprecated will be removed in 1.27 as the only valid value is 'remote'
+flag container-runtime 27: none
+flag pod-infra-container-image 34: deprecated will be removed in 1.35. Image garbage collector will get sandbox image information from CRI.
+flag pod-infra-container-image 35: none
+flag dynamic-config-dir 24: none
+flag log-dir 25: deprecated klog's, removed in 1.26
+flag log-dir 26: none
+flag logtostderr 20: bool
+flag config-dir 27: none
+flag config-dir 28: ''
+flag max-pods 20: deprecated sets maxPods
+flag max-pods 36: deprecated sets maxPods
+flag authentication-token-webhook-cache-ttl 36: deprecated sets authentication.webhook.cacheTTL
+flag fail-cgroupv1 36: bool sets failCgroupV1
+flag v 36: sets logging.verbosity
+flag node-labels 36: ''
+flag node-ip 36: ''
+flag register-with-taints 22: ''
+flag register-with-taints 23: deprecated sets registerWithTaints
+flag provider-id 36: sets providerID
+flag allow-privileged 20: none
+flag experimental-dockershim-root-directory 23: hidden
+field failCgroupV1 30: none
+field failCgroupV1 31: bool false
+field failCgroupV1 35: bool true
+field memorySwap.swapBehavior 21: none
+field memorySwap.swapBehavior 22: string
+field seccompDefault 36: bool false
+'field registerWithTaints[].effect 22': none
+'field registerWithTaints[].effect 23': string
+field maxPods 20: int32 110
+field authorization.mode 36: string Webhook
+field imagePullCredentialsVerificationPolicy 36: string
+field logging.options.json.splitStream 36: bool
+field logging.sanitization 24: none
+'field reservedMemory[].limits 21': quantities
+field staticPodURLHeader 20: stringlists
+field syncFrequency 36: duration 1m0s
+field oomScoreAdj 36: int32 -999
+field mergeDefaultEvictionSettings 32: none
+field kubeReserved 36: strings
+field containerRuntimeEndpoint 26: none
+field containerRuntimeEndpoint 27: string unix:///run/containerd/containerd.sock
+field maxPod 36: none
+gate NodeSwap 21: none
+gate NodeSwap 28: beta
+gate NodeSwap 34: ga on locked
+gate DynamicKubeletConfig 26: none
+gate KubeletCgroupDriverFromCRI 34: ga on locked
+gate RotateKubeletServerCertificate 36: beta on
+# its default is a named constant there
+gate ContextualLogging 30: beta on
+gate AllAlpha 36: alpha
+# of client-go
+gate InOrderInformers 36: ga on locked
+# of the apiserver library
+gate APIResponseCompression 36: beta on
+# on only with compatibility 1.37
+gate DRAFractionalCapacityRange 37: beta
+gate NoSuchGate 36: none
+`) {
 		words := strings.Fields(thing)
 		minor, _ := strconv.Atoi(words[2])
 		if got := describe(words[0], words[1], minor); got != want {
@@ -140,16 +143,25 @@ func TestWhen(t *testing.T) {
 }
 
 func TestMinor(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want int
-		ok   bool
-	}{
-		{"v1.36.3", 36, true}, {"1.33", 33, true}, {"v1.29.15-gke.100", 29, true}, {"1.31+", 31, true}, {"28", 28, true},
-		{"", 0, false}, {"2.1", 0, false}, {"1.x", 0, false}, {"1.36x", 0, false}, {"latest", 0, false}, {"v1", 1, true},
-	} {
-		if n, ok := Minor(c.text); n != c.want || ok != c.ok {
-			t.Errorf("%q: %d, %v; want %d, %v", c.text, n, ok, c.want, c.ok)
+	for _, c := range cases.YAML[[]struct {
+		Text string
+		Want int
+		OK   bool
+	}](t, `
+- {text: v1.36.3, want: 36, ok: true}
+- {text: '1.33', want: 33, ok: true}
+- {text: v1.29.15-gke.100, want: 29, ok: true}
+- {text: 1.31+, want: 31, ok: true}
+- {text: '28', want: 28, ok: true}
+- {}
+- {text: '2.1'}
+- {text: 1.x}
+- {text: 1.36x}
+- {text: latest}
+- {text: v1, want: 1, ok: true}
+`) {
+		if n, ok := Minor(c.Text); n != c.Want || ok != c.OK {
+			t.Errorf("%q: %d, %v; want %d, %v", c.Text, n, ok, c.Want, c.OK)
 		}
 	}
 }
@@ -262,10 +274,20 @@ func TestPrerelease(t *testing.T) {
 	if got := h.When(); got != "since 1.38 (alpha.2)" {
 		t.Errorf("a new field: got %q, want since 1.38 (alpha.2)", got)
 	}
-	for version, want := range map[string]bool{
-		"": false, "1.37.9": false, "1.37": false, "1.38": true, "1.38.0-alpha.2": false, "v1.38.0-alpha.2": false,
-		"1.38.0-alpha.3": true, "1.38.0": true, "v1.38.1": true, "1.39": true, "v2.0.0": true, "master": true,
-	} {
+	for version, want := range cases.YAML[map[string]bool](t, `
+'': false
+1.37.9: false
+'1.37': false
+'1.38': true
+1.38.0-alpha.2: false
+v1.38.0-alpha.2: false
+1.38.0-alpha.3: true
+1.38.0: true
+v1.38.1: true
+'1.39': true
+v2.0.0: true
+master: true
+`) {
 		if got := IsNewer(version); got != want {
 			t.Errorf("is %q newer than the tables: got %t, want %t", version, got, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
+	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
 func parse(fields string) (*kubelet.Config, error) {
@@ -41,48 +42,81 @@ func config(t testing.TB, fields string) *kubelet.Config {
 
 // What a real kubelet starts with.
 func TestPasses(t *testing.T) {
-	for name, text := range map[string]string{
-		"nothing":        "",
-		"null is absent": "maxPods: null\nkubeReserved: null\n",
-		"zero fields":    "port: 0\nreadOnlyPort: 0\nhealthzPort: 0\nmaxPods: 0\n",
-		"static with CPUs": "cpuManagerPolicy: static\nreservedSystemCPUs: 0-1\ntopologyManagerPolicy: " +
-			"single-numa-node\n",
-		"static with cpu": "cpuManagerPolicy: static\nsystemReserved: {cpu: 100m}\n",
-		"thresholds off": "evictionHard: {memory.available: 0%, nodefs.available: 100%}\nevictionSoft: " +
-			"{memory.available: 0%}\n",
-		"soft with grace": "evictionSoft: {memory.available: 5%}\nevictionSoftGracePeriod: " +
-			"{memory.available: 1m30s}\n",
-		"enforce with cgroups": "enforceNodeAllocatable: [pods, system-reserved]\nsystemReservedCgroup: " +
-			"/system.slice\nsystemReserved: {cpu: 100m}\n",
-		"enforce nothing":      "enforceNodeAllocatable: []\ncgroupsPerQOS: false\n",
-		"one key, two effects": "registerWithTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}]\n",
-		"logging": "logging: {flushFrequency: 5000000000, verbosity: 2, options: {json: " +
-			"{infoBufferSize: '0'}}}\n",
-		"logging, newer": "logging: {flushFrequency: 5s, vmodule: [{filePattern: a, verbosity: 1}]}\n",
-		"memory by default": "memoryManagerPolicy: Static\nkubeReserved: {memory: 512Mi}\nsystemReserved: " +
-			"{memory: 256Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 868Mi}}]\n",
-		"memory over nodes": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
-			"{memory.available: 1Gi}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, " +
-			"limits: {memory: 1Gi}}]\n",
-		"memory without evict": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
-			"{nodefs.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n",
-		"memory of the machine": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: " +
-			"{memory.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 3Gi}}]\n",
-		"rotation is off":       "containerLogMaxSize: '-1'\n",
-		"no rotation, smaller":  "containerLogMaxSize: -10Mi\n",
-		"flushed by default":    "logging: {flushFrequency: 0s}\n",
-		"flushed by default, 0": "logging: {flushFrequency: 0}\n",
-		"split streams":         "logging: {options: {text: {splitStream: true}, json: {infoBufferSize: '0'}}}\n",
-		"no server":             "{enableServer: false, address: 203.0.113.9}\n",
-		"no server nowhere":     "{enableServer: false, address: nosuch}\n",
-		"a CPU with a sign":     "reservedSystemCPUs: '+0'\n",
-		"no health":             "healthzPort: 0\nport: 10248\n",
-		"health elsewhere":      "address: 198.51.100.7\nhealthzPort: 10250\n",
-		"many IDs":              "userNamespaces: {idsPerPod: 1048576}\n",
-		"zeros in front":        "address: 010.0.0.05\n",
-		"header and such": "staticPodURLHeader: {a: [b, c]}\ntlsCurvePreferences: [29]\nqosReserved: " +
-			"{memory: 50%}\nfeatureGates: {QOSReserved: true}\n",
-	} {
+	for name, text := range cases.YAML[map[string]string](t, `
+nothing: ''
+null is absent: |
+  maxPods: null
+  kubeReserved: null
+zero fields: |
+  port: 0
+  readOnlyPort: 0
+  healthzPort: 0
+  maxPods: 0
+static with CPUs: |
+  cpuManagerPolicy: static
+  reservedSystemCPUs: 0-1
+  topologyManagerPolicy: single-numa-node
+static with cpu: |
+  cpuManagerPolicy: static
+  systemReserved: {cpu: 100m}
+thresholds off: |
+  evictionHard: {memory.available: 0%, nodefs.available: 100%}
+  evictionSoft: {memory.available: 0%}
+soft with grace: |
+  evictionSoft: {memory.available: 5%}
+  evictionSoftGracePeriod: {memory.available: 1m30s}
+enforce with cgroups: |
+  enforceNodeAllocatable: [pods, system-reserved]
+  systemReservedCgroup: /system.slice
+  systemReserved: {cpu: 100m}
+enforce nothing: |
+  enforceNodeAllocatable: []
+  cgroupsPerQOS: false
+'one key, two effects': "registerWithTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}]\n"
+logging: "logging: {flushFrequency: 5000000000, verbosity: 2, options: {json: {infoBufferSize: '0'}}}\n"
+'logging, newer': "logging: {flushFrequency: 5s, vmodule: [{filePattern: a, verbosity: 1}]}\n"
+memory by default: |
+  memoryManagerPolicy: Static
+  kubeReserved: {memory: 512Mi}
+  systemReserved: {memory: 256Mi}
+  reservedMemory: [{numaNode: 0, limits: {memory: 868Mi}}]
+memory over nodes: |
+  memoryManagerPolicy: Static
+  kubeReserved: {memory: 1Gi}
+  evictionHard: {memory.available: 1Gi}
+  reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, limits: {memory: 1Gi}}]
+memory without evict: |
+  memoryManagerPolicy: Static
+  kubeReserved: {memory: 1Gi}
+  evictionHard: {nodefs.available: 5%}
+  reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
+memory of the machine: |
+  memoryManagerPolicy: Static
+  kubeReserved: {memory: 1Gi}
+  evictionHard: {memory.available: 5%}
+  reservedMemory: [{numaNode: 0, limits: {memory: 3Gi}}]
+rotation is off: "containerLogMaxSize: '-1'\n"
+'no rotation, smaller': "containerLogMaxSize: -10Mi\n"
+flushed by default: "logging: {flushFrequency: 0s}\n"
+'flushed by default, 0': "logging: {flushFrequency: 0}\n"
+split streams: "logging: {options: {text: {splitStream: true}, json: {infoBufferSize: '0'}}}\n"
+no server: "{enableServer: false, address: 203.0.113.9}\n"
+no server nowhere: "{enableServer: false, address: nosuch}\n"
+a CPU with a sign: "reservedSystemCPUs: '+0'\n"
+no health: |
+  healthzPort: 0
+  port: 10248
+health elsewhere: |
+  address: 198.51.100.7
+  healthzPort: 10250
+many IDs: "userNamespaces: {idsPerPod: 1048576}\n"
+zeros in front: "address: 010.0.0.05\n"
+header and such: |
+  staticPodURLHeader: {a: [b, c]}
+  tlsCurvePreferences: [29]
+  qosReserved: {memory: 50%}
+  featureGates: {QOSReserved: true}
+`) {
 		if problems := Check(Subject{Config: config(t, text)}); len(problems) != 0 {
 			t.Errorf("%s: got %v, want no violation", name, problems)
 		}

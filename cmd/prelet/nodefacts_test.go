@@ -19,7 +19,6 @@ import (
 // facts are what scripts see of the node.
 func (n *scriptNode) facts(disk script.Disk) map[string]script.Fact {
 	facts := script.All(disk.Facts(), map[string]script.Fact{
-		"file":    {Args: 1, Get: n.readFile(disk.Facts()["file"].Get)},
 		"json":    {Args: 2, Get: n.json},
 		"times":   {Args: 2, Get: n.times},
 		"blob":    {Args: 2, Get: func(a []string) (string, error) { return n.blob(n.Number(a[0], 10), a[1]), nil }},
@@ -73,18 +72,6 @@ func lines(texts []string) (all string) {
 	}
 
 	return all
-}
-
-// readFile refuses that a script finds a text missing from a file that is absent.
-func (n *scriptNode) readFile(read func([]string) (string, error)) func([]string) (string, error) {
-	return func(a []string) (string, error) {
-		text, err := read(a)
-		if text == "absent" && n.Line.Not && n.Line.Words[0] != "is" {
-			return "", fmt.Errorf("%s is absent", a[0])
-		}
-
-		return text, err
-	}
 }
 
 // source returns the text of a fact without arguments, or of a file.
@@ -202,5 +189,5 @@ func (n *scriptNode) patched(a []string) (string, error) {
 		return "none", nil
 	}
 
-	return strings.Join(sent, ", "), nil
+	return strings.Join(sent, "\n"), nil
 }

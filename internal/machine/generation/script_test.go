@@ -57,16 +57,14 @@ func playScript(t *testing.T, lines []script.Line) {
 	t.Helper()
 	parts, _ := script.Parts(lines)
 	killed := parts["killed"]
+	if len(parts)-1 > 2 || (parts["then"] == nil) != (killed == nil) {
+		t.Fatalf("%s: got %d parts, want none, or killed and then", lines[0], len(parts)-1)
+	}
 	if killed == nil {
 		newScene(t).Play(lines)
 		return
 	}
 	kill := &killAt{}
-	defer func() {
-		if t.Failed() {
-			t.Logf("killed at operation %d of %s", kill.at, killed[0])
-		}
-	}()
 	first, step := sample.New(t).OneIn(sample.Quarter(4), t.Name())
 	for kill.at = 1 + first; !t.Failed(); kill.at += step {
 		sc := newScene(t)
@@ -78,6 +76,9 @@ func playScript(t *testing.T, lines []script.Line) {
 		sc.close()
 		sc.Play(parts["then"])
 		sc.close()
+		if t.Failed() {
+			t.Logf("killed at operation %d of %s", kill.at, killed[0])
+		}
 		if kill.seen < kill.at {
 			break
 		}
@@ -340,7 +341,7 @@ func (sc *scene) commands(disk map[string]script.Command) map[string]script.Comm
 		"limit":    sc.limit,
 		"mount": func(a []string) error {
 			err := disk["mount"](a)
-			if err != nil && a[1] != "none" {
+			if errors.Is(err, unix.EPERM) {
 				sc.t.Skip("needs to mount a file system: ", err)
 			}
 			if a[0] == "/" { // a file system of its own, with real fsyncs

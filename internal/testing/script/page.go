@@ -40,7 +40,7 @@ func page() string {
 		fmt.Fprintf(&b, "| %s | of | | example |\n|---|---|---|---|\n", table.head)
 		for _, w := range table.words {
 			name := strings.TrimSpace(w.Name + " " + w.Args)
-			example := strings.ReplaceAll(w.Example, "\n", " ; ")
+			example := strings.ReplaceAll(w.Example, "\n", "`<br>`")
 			if example != "" {
 				example = "`" + example + "`"
 			}

@@ -146,6 +146,9 @@ func (p *Player) expand(l Line) Line {
 		if p.Replace != nil {
 			word = p.Replace(word)
 		}
+		if unknown := variable.FindString(word); !isText && unknown != "" && strings.Contains(l.Words[i], unknown) {
+			p.T.Fatalf("%s: got %s, want a value that was set, or quotes", l, unknown)
+		}
 		l.Words[i] = word
 	}
 
@@ -215,6 +218,10 @@ func (p *Player) do() {
 		p.isOver = true
 	case "skip":
 		p.T.Skip(strings.Join(args, " "))
+	case "same":
+		if err := p.Commands[name](args); (err == nil) == p.Line.Not {
+			p.T.Errorf("%s\ngot %v, want the same: %t", p.Line, err, !p.Line.Not)
+		}
 	default:
 		p.end(p.Commands[name](args))
 	}
@@ -250,6 +257,10 @@ func (p *Player) look(how string, args []string) string {
 		}
 
 		return ""
+	}
+
+	if p.Line.Not && how != "is" && args[0] == "file" && got == "absent" {
+		return args[1] + ": got no such file, want one without the text"
 	}
 
 	return p.compare(how, args[0], got, args[1+fact.Args:])

@@ -6,7 +6,8 @@
 //
 // A line is a command with its arguments, split at blanks; text in single quotes is one word, in which two quotes mean
 // one. Text after a # that begins a word is a comment. "== NAME WORDS..." begins a part of the script. "!" before a
-// command means that it must not hold, or must fail. Commands in one line are separated by ";".
+// command means that it must not hold, or must fail. A command that takes commands has them in the rest of its line,
+// separated by ";".
 //
 // Lines "matrix NAME VALUE..." play the script once for each value, which is $NAME or ${NAME}, also in quotes and in the
 // script's name. A line that begins with [NAME:VALUE] is left out for other values, and one with [!NAME:VALUE] for this
@@ -213,6 +214,11 @@ func parse(at, text string) (l Line, err error) {
 		l.Not = true
 		drop()
 	}
+	for i, word := range l.Words {
+		if word == ";" && !l.isFixed[i] && !slices.Contains(nests, l.Words[0]) {
+			return l, fmt.Errorf("lines of their own, without \";\", for commands that are not those of at, on or repeat")
+		}
+	}
 
 	return l, nil
 }
@@ -274,9 +280,13 @@ func Parts(lines []Line) (parts map[string][]Line, words map[string][]string) {
 			parts[part] = append(parts[part], l)
 			continue
 		}
-		part = l.Words[1]
-		parts[part] = append(parts[part], []Line{}...) // also one without lines
-		words[part] = l.Words[2:]
+		if part = ""; len(l.Words) > 1 {
+			part = l.Words[1]
+		}
+		if parts[part] == nil {
+			parts[part] = []Line{} // also one without lines
+		}
+		words[part] = l.Words[min(2, len(l.Words)):]
 	}
 
 	return parts, words

@@ -107,6 +107,7 @@ func newScriptNode(t *testing.T, s script.Script) *scriptNode {
 	n.testMachine = newMachineIn(t, n.dir)
 	disk := script.Disk{T: t, Path: n.path}
 	n.Player = script.New(t, script.Node{
+		Name:     "program",
 		Commands: script.All(disk.Commands(), n.commands(disk)),
 		Facts:    n.facts(disk),
 		Holds:    isHere,
@@ -158,17 +159,17 @@ func (n *scriptNode) commands(disk script.Disk) map[string]script.Command {
 		"service":  n.service,
 		"command":  n.command,
 		"at":       do(n.at),
-		"on":       do(n.on),
+		"on":       n.on,
 		"die":      do(n.die),
 		"snapshot": do(n.snapshot),
 		"same":     n.same,
-		"lock":     do(n.takeLock),
+		"lock":     n.takeLock,
 		"spoil":    n.spoilFile(disk.Commands()["spoil"]),
 		"site":     n.siteHas,
 		"kubelet":  verbs(n.kubeletVerbs()),
 		"systemd":  verbs(n.systemdVerbs()),
 		"cluster":  verbs(n.clusterVerbs()),
-		"clock":    do(n.clock),
+		"clock":    n.clock,
 	}
 }
 
@@ -177,7 +178,7 @@ func verbs(of map[string]func(a []string)) script.Command {
 	return func(a []string) error {
 		do, isKnown := of[a[0]]
 		if !isKnown {
-			return fmt.Errorf("got the verb %q, want one of this node", a[0])
+			return script.Unknown("verb", a[0])
 		}
 		do(a[1:])
 
@@ -335,17 +336,20 @@ func (n *scriptNode) atLook(do func()) {
 // on plan|reload|start [if FILE|unless FILE] COMMAND: after each plan of a run, at each reload of systemd, or start of
 // the kubelet, if the file is there, or is not. on healthy N COMMAND: at each look that finds the kubelet healthy, after
 // N more starts.
-func (n *scriptNode) on(a []string) {
+func (n *scriptNode) on(a []string) error {
 	moment, a := a[0], a[1:]
 	if moment == "healthy" {
 		n.onHealthy(len(n.starts)+n.Number(a[0], 10), n.Later(a[1:]))
-		return
+		return nil
 	}
 	file, isUnless := "/", a[0] == "unless"
 	if isUnless || a[0] == "if" {
 		file, a = a[1], a[2:]
 	}
 	hook := map[string]*func(){"plan": &n.planned, "reload": &n.onReload, "start": &n.onStart}[moment]
+	if hook == nil {
+		return script.Unknown("moment", moment)
+	}
 	before, do := *hook, n.Later(a)
 	*hook = func() {
 		if before != nil {
@@ -355,6 +359,8 @@ func (n *scriptNode) on(a []string) {
 			do()
 		}
 	}
+
+	return nil
 }
 
 func (n *scriptNode) onHealthy(starts int, do func()) {
@@ -383,37 +389,50 @@ func (n *scriptNode) die(a []string) {
 	case "earlier":
 		n.halfPublished(n.path(a[1]))
 	default:
-		n.t.Fatalf("%s: got the moment %s, want stage, commit, publish or earlier", n.Line, a[0])
+		n.t.Fatalf("%s: got %v", n.Line, script.Unknown("moment", a[0]))
 	}
 }
 
 // lock take|give: another prelet takes the lock of the state folder, or gives it.
-func (n *scriptNode) takeLock(a []string) {
-	if a[0] == "take" {
+func (n *scriptNode) takeLock(a []string) error {
+	switch a[0] {
+	case "take":
 		n.locked = n.lock()
-		return
+	case "give":
+		return n.locked.Close()
+	default:
+		return script.Unknown("verb", a[0])
 	}
-	n.Must(n.locked.Close())
+
+	return nil
 }
 
 // clock advance DURATION: time passes. clock set right|YEAR: the wall clock is right, or at the begin of a year.
-func (n *scriptNode) clock(a []string) {
+func (n *scriptNode) clock(a []string) error {
 	switch {
 	case a[0] == "advance":
 		n.now += n.Duration(a[1])
+	case a[0] != "set":
+		return script.Unknown("verb", a[0])
 	case a[1] == "right":
 		n.wrong = 0
 	default:
 		n.wrong = time.Until(time.Date(n.Number(a[1], 10), 1, 1, 0, 0, 0, 0, time.UTC))
 	}
+
+	return nil
 }
 
 // site label VALUE: it plans another label. site file FILE: it is that one.
 func (n *scriptNode) siteHas(a []string) error {
-	if a[0] == "file" {
+	switch a[0] {
+	case "file":
 		return n.useSite(n.path(a[1]))
+	case "label":
+		n.relabel(a[1])
+	default:
+		return script.Unknown("verb", a[0])
 	}
-	n.relabel(a[1])
 
 	return nil
 }
@@ -627,8 +646,10 @@ func (n *scriptNode) applyUnit(a []string) {
 		serve = n.apply
 	case "dies":
 		serve = n.takeRequests
-	default:
+	case "ignores":
 		n.applyIs = strings.Join(a[1:], "")
+	default:
+		n.t.Fatalf("%s: got %v", n.Line, script.Unknown("verb", a[0]))
 	}
 	n.asked = 0
 	n.apply = func() {
@@ -751,6 +772,8 @@ func (n *scriptNode) same(a []string) error {
 		want = fmt.Sprint(n.before.pid, n.before.starts, "active")
 	case "file":
 		got, want = string(must(os.ReadFile(n.path(rest[0])))), string(must(os.ReadFile(n.path(rest[1]))))
+	default:
+		return script.Unknown("kind", a[0])
 	}
 	if d := gocmp.Diff(want, got); d != "" {
 		return fmt.Errorf("%s (-want +got):\n%s", a, d)

@@ -145,6 +145,7 @@ func newScriptNode(t *testing.T, ends *failedEnds) *scriptNode {
 	t.Cleanup(func() { ends.end(logged) })
 	disk := script.Disk{T: logged, Path: n.path}
 	n.player = script.New(logged, script.Node{
+		Name:     "system",
 		Commands: script.All(disk.Commands(), n.commands(disk)),
 		Facts:    script.All(disk.Facts(), n.facts()),
 		Holds:    n.holds,
@@ -239,14 +240,14 @@ func (n *scriptNode) commands(disk script.Disk) map[string]script.Command {
 		"prelet":   n.prelet,
 		"command":  n.command,
 		"enter":    n.enter,
-		"finish":   func(args []string) error { return n.end(args[0], <-n.entered) },
+		"finish":   n.finish,
 		"pause":    n.pause,
 		"snapshot": do(n.snapshot),
 		"same":     n.same,
 		"site":     n.changeSite,
 		"cluster":  n.changeCluster,
 		"systemd":  n.systemd,
-		"clock":    do(func(args []string) { time.Sleep(n.player.Duration(args[1])) }), // advance
+		"clock":    n.clock,
 		"spoil": func(args []string) error {
 			if args[1] == "unreadable" {
 				hangfs.SpoilFile(n.T, n.path(args[0]))
@@ -372,7 +373,7 @@ func (n *scriptNode) power(args []string) error {
 	case "cut":
 		n.Kill()
 	default:
-		return fmt.Errorf("got power %s, want off or cut", args[0])
+		return script.Unknown("power", args[0])
 	}
 
 	return nil
@@ -466,9 +467,30 @@ func (n *scriptNode) runOutside(name string, args ...string) ran {
 // enter later COMMAND...: a command of the machine runs while the script goes on, until `finish`.
 func (n *scriptNode) enter(args []string) error {
 	if args[0] != "later" {
-		return fmt.Errorf("got enter %s, want later", args[0])
+		return script.Unknown("way to enter", args[0])
 	}
 	n.entered = n.later(args[1:]...)
+
+	return nil
+}
+
+// finish N: the command of `enter` or `pause` ends with N.
+func (n *scriptNode) finish(args []string) error {
+	if n.entered == nil {
+		return errors.New("got no command that runs, want one of `enter` or `pause`")
+	}
+	entered := n.entered
+	n.entered = nil
+
+	return n.end(args[0], <-entered)
+}
+
+// clock advance DURATION: time passes.
+func (n *scriptNode) clock(args []string) error {
+	if args[0] != "advance" {
+		return script.Unknown("verb", args[0])
+	}
+	time.Sleep(n.player.Duration(args[1]))
 
 	return nil
 }
@@ -479,6 +501,9 @@ func (n *scriptNode) enter(args []string) error {
 func (n *scriptNode) pause(args []string) error {
 	switch args[0] {
 	case "none":
+		if n.atHold == nil {
+			return errors.New("got no process that is held, want one")
+		}
 		n.atHold.release()
 		return nil
 	case "gate":
@@ -489,7 +514,7 @@ func (n *scriptNode) pause(args []string) error {
 	}
 	at := slices.IndexFunc(middles(), func(m middle) bool { return m.name == args[0] })
 	if at < 0 {
-		return fmt.Errorf("got the moment %s, want one of middles", args[0])
+		return script.Unknown("moment", args[0])
 	}
 	command := args[3:]
 	if len(command) == 0 {
@@ -518,7 +543,7 @@ func (n *scriptNode) changeSite(args []string) error {
 	case "detector":
 		n.detector(args[0])
 	default:
-		return fmt.Errorf("got site %s, want a known one", verb)
+		return script.Unknown("verb", verb)
 	}
 
 	return nil
@@ -526,6 +551,9 @@ func (n *scriptNode) changeSite(args []string) error {
 
 func (n *scriptNode) first(changes []string) error {
 	text := n.site
+	if len(changes)%2 != 0 {
+		return fmt.Errorf("got %q, want each text with another one", changes)
+	}
 	for ; len(changes) > 0; changes = changes[2:] {
 		if !strings.Contains(text, changes[0]) {
 			return fmt.Errorf("the site: got no %q, want one:\n%s", changes[0], text)
@@ -580,7 +608,7 @@ func (n *scriptNode) changeCluster(args []string) error {
 		n.configMap(string(text))
 		return err
 	default:
-		return fmt.Errorf("got cluster %s, want a known one", args[0])
+		return script.Unknown("verb", args[0])
 	}
 
 	return nil
@@ -612,7 +640,7 @@ func (n *scriptNode) systemd(args []string) error {
 	case "counts-boots":
 		n.countsBoots()
 	default:
-		return fmt.Errorf("got systemd %s, want settle or counts-boots", args[0])
+		return script.Unknown("verb", args[0])
 	}
 
 	return nil
@@ -739,7 +767,7 @@ func (n *scriptNode) same(args []string) error {
 		}
 		why = cmp.Diff(n.before.disk, after)
 	default:
-		n.T.Fatalf("got same %s, want a known one", args[0])
+		return script.Unknown("kind", args[0])
 	}
 	if why != "" {
 		return errors.New(why)

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -39,6 +40,7 @@ func newRowNode(t *testing.T) *rowNode {
 		return r.path(name)
 	}}
 	r.Player = script.New(t, script.Node{
+		Name: "faults",
 		Commands: script.All(d.Commands(), map[string]script.Command{
 			"run":     func(a []string) error { return r.do(r.runs(a[0])) },
 			"prelet":  r.prelet,
@@ -48,6 +50,10 @@ func newRowNode(t *testing.T) *rowNode {
 			"mount": func(a []string) error {
 				if r.box != nil {
 					return d.Commands()["mount"](a)
+				}
+
+				if a[0] != "/" {
+					return errors.New("got no disk yet, want one first: mount / KIND")
 				}
 
 				return r.makeDisk(a[1], strings.Join(a[2:], " "))
@@ -70,7 +76,7 @@ func (r *rowNode) makeDisk(kind, options string) error {
 	case "ext4":
 		r.box, _ = onDisk(t, "")
 	default:
-		return fmt.Errorf("got a disk of kind %q, want tmpfs or ext4", kind)
+		return script.Unknown("kind of disk", kind)
 	}
 
 	return nil
@@ -110,6 +116,9 @@ func (r *rowNode) refused(a []string) error {
 
 // addFile file PATH CONTENT [N]: the site has one more file, whose content is the text N times.
 func (r *rowNode) addFile(a []string) error {
+	if a[0] != "file" {
+		return script.Unknown("verb", a[0])
+	}
 	content := a[2]
 	if len(a) > 3 {
 		content = strings.Repeat(content, r.Number(a[3], 10))
@@ -121,6 +130,9 @@ func (r *rowNode) addFile(a []string) error {
 
 // limit size BYTES|none: of a file that prelet writes.
 func (r *rowNode) limit(a []string) error {
+	if a[0] != "size" {
+		return script.Unknown("limit", a[0])
+	}
 	if r.before = nil; a[1] != "none" {
 		r.before = []string{"prlimit", "--fsize=" + a[1]}
 	}

@@ -51,6 +51,7 @@ func (n *node) newPlayer() *script.Player {
 	disk := script.Disk{T: n.t, Path: n.path}
 
 	return script.New(n.t, script.Node{
+		Name:     "machine",
 		Commands: script.All(disk.Commands(), n.commands()),
 		Facts:    script.All(disk.Facts(), n.facts()),
 		Is:       func(err error, code string) bool { return string(n.codeOf(err)) == code },
@@ -183,7 +184,7 @@ func (n *node) cmdEnter(a []string) error {
 		n.Words(strings.Fields(states[a[0]]))
 		return nil
 	default:
-		return unknown("way to enter", a[0])
+		return script.Unknown("way to enter", a[0])
 	}
 
 	return n.enter(e)
@@ -247,7 +248,7 @@ func (n *node) cmdOn(a []string) error {
 	case "start":
 		n.systemd.onStart = func() { n.checkWhole(); do() }
 	default:
-		return unknown("moment", a[0])
+		return script.Unknown("moment", a[0])
 	}
 
 	return nil
@@ -274,7 +275,7 @@ func (n *node) cmdDie(a []string) error {
 	}
 
 	if isStep && !slices.Contains(stepNames, name) {
-		return unknown("step", name)
+		return script.Unknown("step", name)
 	}
 
 	return nil
@@ -293,17 +294,13 @@ func (n *node) cmdRefused(a []string) error {
 func (n *node) cmdSame(a []string) error {
 	got, isKnown := n.comparison()[a[0]]
 	if !isKnown {
-		n.t.Fatalf("%s: got something unknown, want files, gate or kubelet", n.Line)
+		return script.Unknown("kind", a[0])
 	}
 	if want := n.since.same[a[0]]; got != want {
 		return fmt.Errorf("got %s, want it as it was: %s", got, want)
 	}
 
 	return nil
-}
-
-func unknown(what, name string) error {
-	return fmt.Errorf("got the %s %q, want one that this node has", what, name)
 }
 
 func (n *node) cmdSite(a []string) error {
@@ -321,7 +318,7 @@ func (n *node) cmdSite(a []string) error {
 	case "other-file": // CONTENT ACTION: it has a file that another unit reads
 		n.ntp, n.ntpAction = a[1], a[2]
 	default:
-		return unknown("verb", a[0])
+		return script.Unknown("verb", a[0])
 	}
 
 	return nil
@@ -363,7 +360,7 @@ func (n *node) cmdKubelet(a []string) error {
 			n.serving = unknownError{errors.New(a[2])}
 		}
 	default:
-		return unknown("verb", a[0])
+		return script.Unknown("verb", a[0])
 	}
 
 	return nil
@@ -419,7 +416,7 @@ func (n *node) cmdSystemd(a []string) error {
 	case "other-ends": // healthy, whatever its file says
 		s.otherEnds = func() string { return "" }
 	default:
-		return unknown("verb", a[0])
+		return script.Unknown("verb", a[0])
 	}
 
 	return nil
@@ -453,7 +450,7 @@ func (n *node) cmdCluster(a []string) error {
 			return strings.TrimPrefix(ids[int((n.clk.now-began)/updateEvery)%len(ids)], "-")
 		}
 	default:
-		return unknown("verb", a[0])
+		return script.Unknown("verb", a[0])
 	}
 
 	return nil
@@ -476,7 +473,7 @@ func (n *node) cmdClock(a []string) error {
 	case "set": // +DURATION or -DURATION
 		n.clk.set += n.Duration(a[1])
 	default:
-		return unknown("verb", a[0])
+		return script.Unknown("verb", a[0])
 	}
 
 	return nil

@@ -45,7 +45,9 @@ func newRunNode(t *testing.T) *runNode {
 	n := &runNode{bench: newBench(t)}
 	d := script.Disk{T: t, Path: func(name string) string { return filepath.Join(n.dir, name) }}
 	n.Player = script.New(t, script.Node{
-		Commands: script.All(d.Commands(), n.commands()), Facts: script.All(d.Facts(), n.facts()),
+		Name:     "run",
+		Commands: script.All(d.Commands(), n.commands()),
+		Facts:    script.All(d.Facts(), n.facts()),
 	})
 
 	return n
@@ -60,7 +62,7 @@ func (n *runNode) commands() map[string]script.Command {
 		"hold":     n.hold,
 		"on":       n.on,
 		"kubelet":  n.kubeletDoes,
-		"cluster":  func(a []string) error { n.away = a[0] == "unreachable"; return nil },
+		"cluster":  n.clusterDoes,
 		"clock":    n.clock,
 	}
 }
@@ -153,6 +155,9 @@ func (n *runNode) run(site string, how []string) {
 		}
 	case "of-another-machine":
 		n.Machine.OtherMachine = func(o kubelet.NodeObject) string { return o.Name + " is another machine" }
+	case "":
+	default:
+		n.t.Fatalf("%s: got %v", n.Line, script.Unknown("run", how[0]))
 	}
 	n.res = n.play(ctx)
 	n.status = n.finish(n.res)
@@ -198,6 +203,9 @@ func (n *runNode) stopKubelet() {
 
 // enter report-held SITE: an earlier process of this boot has reported that the plan is held.
 func (n *runNode) enter(a []string) error {
+	if a[0] != "report-held" {
+		return script.Unknown("way to enter", a[0])
+	}
 	n.Report.Held(a[1], "so")
 	n.finish(Ended{})
 
@@ -205,10 +213,19 @@ func (n *runNode) enter(a []string) error {
 }
 
 // hold generation N WHO: it is pinned.
-func (n *runNode) hold(a []string) error { return n.Store.Pin(n.Number(a[1], 10), a[2]) }
+func (n *runNode) hold(a []string) error {
+	if a[0] != "generation" {
+		return script.Unknown("hold", a[0])
+	}
+
+	return n.Store.Pin(n.Number(a[1], 10), a[2])
+}
 
 // on watch COMMAND: whenever the kubelet's health is asked for.
 func (n *runNode) on(a []string) error {
+	if a[0] != "watch" {
+		return script.Unknown("moment", a[0])
+	}
 	n.onWatch = n.Later(a[1:])
 
 	return nil
@@ -229,7 +246,17 @@ func (n *runNode) kubeletDoes(a []string) error {
 	case "unhealthy":
 		n.sick = strings.Join(a[1:], " ")
 	default:
-		return fmt.Errorf("got %q, want what this kubelet can do", a[0])
+		return script.Unknown("verb", a[0])
+	}
+
+	return nil
+}
+
+// cluster unreachable|reachable: the API server does not answer, or does.
+func (n *runNode) clusterDoes(a []string) error {
+	n.away = a[0] == "unreachable"
+	if !n.away && a[0] != "reachable" {
+		return script.Unknown("verb", a[0])
 	}
 
 	return nil
@@ -238,10 +265,13 @@ func (n *runNode) kubeletDoes(a []string) error {
 // clock advance DURATION, or set +DURATION: the wall clock jumps.
 func (n *runNode) clock(a []string) error {
 	d := n.Duration(a[1])
-	if a[0] == "set" {
+	switch a[0] {
+	case "set":
 		n.jump += d
-	} else {
+	case "advance":
 		n.now += d
+	default:
+		return script.Unknown("verb", a[0])
 	}
 
 	return nil

@@ -125,6 +125,7 @@ func newScene(t *testing.T) *scene {
 	})
 	disk := script.Disk{T: t, Path: sc.disk}
 	sc.Player = script.New(t, script.Node{
+		Name:     "store",
 		Commands: sc.commands(disk.Commands()),
 		Facts:    script.All(disk.Facts(), sc.facts()),
 		Is:       isError,
@@ -308,6 +309,9 @@ func (sc *scene) proposal(a []string) Proposal {
 			p.Unjudged = []byte("{}")
 		case "+good", "+unchanged", "+or-nothing":
 		default:
+			if option != "" && option[0] == '+' {
+				sc.t.Fatalf("%s: got %v", sc.Line, script.Unknown("option", option))
+			}
 			p.Targets = append(p.Targets, sc.target(arg))
 		}
 	}
@@ -472,6 +476,9 @@ func (sc *scene) same(a []string) error {
 			return fmt.Errorf("got %+v, then %+v", j, then.journal)
 		}
 		return nil
+	case "inodes":
+	default:
+		return script.Unknown("kind", a[0])
 	}
 
 	return compare(now, was)
@@ -506,6 +513,8 @@ func (sc *scene) limit(a []string) error {
 			}
 			return nil
 		}
+	default:
+		return script.Unknown("limit", a[0])
 	}
 
 	return nil
@@ -537,10 +546,15 @@ func (sc *scene) spoilings(a []string) map[string]func() error {
 // power durable: what is there stays when the power is cut, and of what comes, what is fsynced. power cut [adverse]:
 // see power.
 func (sc *scene) changePower(a []string) error {
-	if a[0] == "durable" {
+	switch {
+	case a[0] == "durable":
 		sc.store()
 		sc.power = arm(sc.box)
 		return nil
+	case a[0] != "cut":
+		return script.Unknown("power", a[0])
+	case sc.power == nil:
+		return errors.New("got no `power durable` before it, want one")
 	}
 	sc.close()
 	boot := sc.o.BootID
@@ -573,6 +587,8 @@ func (sc *scene) openStore(a []string) (err error) {
 		sc.s, sc.other = sc.other, sc.s
 	case "none":
 		sc.close()
+	default:
+		return script.Unknown("process", a[0])
 	}
 
 	return err
@@ -589,9 +605,11 @@ func (sc *scene) lock(a []string) (err error) {
 		sc.older, err = os.OpenFile(sc.disk("state/"+lockName), os.O_RDWR|os.O_CREATE, 0o600)
 		sc.Must(err)
 		return unix.Flock(int(sc.older.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	case "older-ends":
+		return sc.older.Close()
 	}
 
-	return sc.older.Close()
+	return script.Unknown("lock", a[0])
 }
 
 // apply ID TARGET… [+good] [+unchanged [+or-nothing]]: +good judges it; with +unchanged the proposal must change
@@ -626,17 +644,23 @@ func (sc *scene) judge(a []string) error {
 		return sc.store().Good(gen, []byte(text))
 	case a[1] == "unhealthy":
 		return sc.store().MarkUnhealthy(gen, text)
+	case a[1] == "retired":
+		return sc.store().Retire(gen, sc.at(text))
 	}
 
-	return sc.store().Retire(gen, sc.at(text))
+	return script.Unknown("verdict", a[1])
 }
 
 // rollback FROM TO WHY [+hold] [+judge] [+without=PATH…]: FROM may be current; +judge awaits a verdict.
 func (sc *scene) rollback(a []string) (err error) {
 	var without []string
 	for _, option := range a[3:] {
-		if path, is := strings.CutPrefix(option, "+without="); is {
+		path, isWithout := strings.CutPrefix(option, "+without=")
+		switch {
+		case isWithout:
 			without = append(without, sc.at(path))
+		case option != "+hold" && option != "+judge":
+			return script.Unknown("option", option)
 		}
 	}
 	from, to, isHeld := sc.current().Gen, sc.number(a[1]), slices.Contains(a, "+hold")
@@ -659,9 +683,11 @@ func (sc *scene) hold(a []string) error {
 		return sc.store().Hold(a[1], a[2])
 	case "generation":
 		return sc.store().Pin(sc.number(a[1]), a[2])
+	case "none":
+		return sc.store().Release()
 	}
 
-	return sc.store().Release()
+	return script.Unknown("hold", a[0])
 }
 
 // store collect N, try BOOT, check-rollback FROM TO, newer, checks (before a commit, without a change of the state
@@ -684,6 +710,8 @@ func (sc *scene) do(a []string) (err error) {
 	case "in-place":
 		sc.close()
 		sc.o.InPlace = sc.number(a[1])
+	default:
+		return script.Unknown("verb", a[0])
 	}
 
 	return err

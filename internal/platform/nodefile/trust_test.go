@@ -48,8 +48,9 @@ func playScripts(t *testing.T, file string) {
 			must(t, errors.Join(os.MkdirAll(filepath.Dir(site), 0o755), os.WriteFile(site, nil, 0o644)))
 			must(t, os.Chmod(above, 0o700)) // only its owner may enter it
 			script.New(t, script.Node{
+				Name:     "trust",
 				Commands: disk.Commands(),
-				Facts:    facts(Root(above), site),
+				Facts:    script.All(disk.Facts(), facts(Root(above), site)),
 				Replace:  strings.NewReplacer("$ROOT", above).Replace,
 			}).Play(s.Lines)
 		})

@@ -31,8 +31,9 @@ func TestUnitFileDropIns(t *testing.T) {
 				return strings.Join(lines, " "), err
 			}
 			script.New(t, script.Node{
+				Name:     "dropins",
 				Commands: disk.Commands(),
-				Facts:    map[string]script.Fact{"environment": {Args: 1, Get: environment}},
+				Facts:    script.All(disk.Facts(), map[string]script.Fact{"environment": {Args: 1, Get: environment}}),
 				Replace:  strings.NewReplacer(`\r`, "\r", `\ufeff`, "\ufeff").Replace,
 			}).Play(s.Lines)
 		})

@@ -33,24 +33,31 @@ func Examples(t *testing.T, node string, play func(t *testing.T, lines []Line)) 
 // page returns the tables of the language's page.
 func page() string {
 	var b strings.Builder
+	row := func(cells ...string) {
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(cells[i], "|", "\\|")
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
 	for _, table := range []struct {
 		head  string
 		words []Word
 	}{{"command", Commands()}, {"fact", Facts()}} {
-		fmt.Fprintf(&b, "| %s | of | | example |\n|---|---|---|---|\n", table.head)
+		fmt.Fprintf(&b, "| %s | of | nodes | | example |\n|---|---|---|---|---|\n", table.head)
 		for _, w := range table.words {
 			name := strings.TrimSpace(w.Name + " " + w.Args)
 			example := strings.ReplaceAll(w.Example, "\n", "`<br>`")
 			if example != "" {
 				example = "`" + example + "`"
 			}
-			cells := []string{"`" + name + "`", w.Noun, w.Does, example}
-			for i := range cells {
-				cells[i] = strings.ReplaceAll(cells[i], "|", "\\|")
-			}
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+			row("`"+name+"`", w.Noun, w.In, w.Does, example)
 		}
 		b.WriteString("\n")
+	}
+
+	b.WriteString("| form | nodes | |\n|---|---|---|\n")
+	for _, f := range Forms() {
+		row(f.String(), f.In, f.Does)
 	}
 
 	return b.String()

@@ -12,6 +12,7 @@ import (
 
 // Node plays scripts. It has the commands and the facts of the language that it knows, and no others.
 type Node struct {
+	Name     string // in the table of words
 	Commands map[string]Command
 	Facts    map[string]Fact
 
@@ -39,7 +40,7 @@ type Player struct {
 	Line Line  // that is played
 	Err  error // of the last command
 
-	least   map[string]int // of each command: how many arguments it needs
+	forms   map[string][]Form // of each command
 	mayFail bool
 	isOver  bool              // after `stop`
 	values  map[string]string // of `set`
@@ -48,15 +49,21 @@ type Player struct {
 // New returns a player. Each command and fact of the node must be a word of the language.
 func New(t testing.TB, n Node) *Player {
 	t.Helper()
-	p := &Player{T: t, Node: n, least: map[string]int{}, values: map[string]string{}}
+	p := &Player{T: t, Node: n, forms: formsOf(n.Name), values: map[string]string{}}
 	for _, w := range Commands() {
-		if n.Commands[w.Name] != nil || slices.Contains(ownCommands, w.Name) {
-			p.least[w.Name] = w.least()
+		isOwn := slices.Contains(ownCommands, w.Name)
+		if has(w.In, n.Name) != (isOwn || n.Commands[w.Name] != nil) {
+			t.Fatalf("command %q: got one that only the node %s or only its table of words has, want both", w.Name, n.Name)
 		}
 	}
 	for name := range n.Commands {
-		if _, isKnown := p.least[name]; !isKnown || slices.Contains(ownCommands, name) {
+		if p.forms[name] == nil || slices.Contains(ownCommands, name) {
 			t.Fatalf("command %q: got one of a node, want one of script.Commands that the player does not have", name)
+		}
+	}
+	for _, w := range Facts() {
+		if _, isOfNode := n.Facts[w.Name]; has(w.In, n.Name) != isOfNode {
+			t.Fatalf("fact %q: got one that only the node %s or only its table of words has, want both", w.Name, n.Name)
 		}
 	}
 	facts := Facts()
@@ -193,10 +200,11 @@ func (p *Player) do() {
 		p.T.Fatalf("%s: got no command, want one, also before and after each ;", p.Line.At)
 	}
 	name, args := p.Line.Words[0], p.Line.Words[1:]
-	if least, isKnown := p.least[name]; !isKnown {
+	if p.Commands[name] == nil && !slices.Contains(ownCommands, name) {
 		p.T.Fatalf("%s: got an unknown command, want one that this node has", p.Line)
-	} else if len(args) < least {
-		p.T.Fatalf("%s: got %d arguments, want %d at least", p.Line, len(args), least)
+	}
+	if wanted := refuse(p.forms[name], args, func(string) bool { return false }); wanted != "" {
+		p.T.Fatalf("%s: got other arguments, want %s", p.Line, wanted)
 	}
 	if p.Line.Not && slices.Contains([]string{"fails", "repeat", "set", "skip", "stop"}, name) {
 		p.T.Fatalf("%s: got ! before %s, want it before a look or a command of the node", p.Line, name)

@@ -3,6 +3,7 @@ package script
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -82,7 +83,7 @@ func diskNode(t *testing.T) *Player {
 	dir := t.TempDir()
 	d := Disk{T: t, Path: func(name string) string { return filepath.Join(dir, name) }}
 
-	return New(t, Node{Commands: d.Commands(), Facts: d.Facts()})
+	return New(t, Node{Name: "disk", Commands: d.Commands(), Facts: d.Facts()})
 }
 
 func TestExamples(t *testing.T) {
@@ -196,10 +197,14 @@ func TestFailures(t *testing.T) {
 		"matches file /a (":        "want an expression",
 		"is file /a":               "want 1 and a text, such as ''",
 		"has file /a":              "want 1 and a text",
-		"is exists":                "got 1 arguments, want 2 at least",
+		"is exists":                "want `is FACT TEXT…`",
 		"is other /a x":            "want one that this node has",
 		"is file /a/b ''":          `here: is file /a/b ''` + "\n" + `file: got "absent", want is ""`,
-		"write /a":                 "got 1 arguments, want 2 at least",
+		"write /a":                 "want `write PATH TEXT [MODE]`",
+		"move /x /y /z":            "want `move FROM TO`",
+		"spoil /a":                 "want `spoil PATH flip`",
+		"spoil /a other":           "want `spoil PATH flip` or `spoil PATH fifo|folder|socket`",
+		"spoil /a flip x":          "want `spoil PATH flip`",
 		"apply p1 a=1":             "want one that this node has",
 		"other":                    "want one that this node has",
 		"move /x /y":               "want no error",
@@ -240,15 +245,22 @@ func TestFailures(t *testing.T) {
 // TestNodes makes nodes with commands and facts that the language does not have.
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"other": "of a node", "set": "of a node", "write": ""} {
+	for name, want := range map[string]string{
+		"other": "of a node", "set": "of a node", "write": "", "apply": "only the node",
+	} {
 		got := failure(t, func(r testing.TB) {
-			New(r, Node{Commands: map[string]Command{name: func([]string) error { return nil }}})
+			d := Disk{T: t}
+			one := map[string]Command{name: func([]string) error { return nil }}
+			New(r, Node{Name: "disk", Commands: All(d.Commands(), one), Facts: d.Facts()})
 		})
 		if !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("command %s: got the failure %q, want %q", name, got, want)
 		}
 	}
-	got := failure(t, func(r testing.TB) { New(r, Node{Facts: map[string]Fact{"other": {}}}) })
+	got := failure(t, func(r testing.TB) {
+		d := Disk{T: t}
+		New(r, Node{Name: "disk", Commands: d.Commands(), Facts: All(d.Facts(), map[string]Fact{"other": {}})})
+	})
 	if want := "none in the language"; !strings.Contains(got, want) {
 		t.Errorf("a fact: got the failure %q, want %q", got, want)
 	}
@@ -302,6 +314,90 @@ func TestRanges(t *testing.T) {
 		got, within, _ := strings.Cut(line, " ")
 		if is := isWithin(got, within); is != want {
 			t.Errorf("%s: got %t, want %t", line, is, want)
+		}
+	}
+}
+
+// playedBy are the scripts of each node.
+var playedBy = map[string][]string{
+	"store":   {"internal/machine/generation/testdata/scripts/*.txtar"},
+	"machine": {"internal/machine/activation/testdata/scripts/*.txtar", "internal/machine/activation/testdata/stories*.txtar"},
+	"run":     {"internal/machine/commit/testdata/runs.txtar"},
+	"faults":  {"test/faults/testdata/rows.txtar"},
+	"program": {"cmd/prelet/testdata/nodes/*.txtar"},
+	"system":  {"test/boot/testdata/boots/*.txtar"},
+}
+
+// TestForms reads the scripts of all nodes, and their examples: each line has a form of its command, and each form is
+// that of a line.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	for node, patterns := range playedBy {
+		r := &reader{T: t, node: node, forms: formsOf(node), used: map[string]bool{}}
+		for _, w := range slices.Concat(Commands(), Facts()) {
+			if w.On == node {
+				r.read((section{w.Name, 0, w.Example}).parse(t, "example of "+w.Name, nil))
+			}
+		}
+		for _, pattern := range patterns {
+			files, err := filepath.Glob("../../../" + pattern)
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%s: got %d files, %v; want some", pattern, len(files), err)
+			}
+			for _, file := range files {
+				r.read(Load(t, file))
+			}
+		}
+		for _, f := range slices.Concat(slices.Collect(maps.Values(r.forms))...) {
+			if !r.used[f.String()] && f.In != "all" {
+				t.Errorf("%s: got no line in the scripts of %s that has this form, want one", f, node)
+			}
+		}
+	}
+}
+
+// reader reads the scripts of a node without playing them.
+type reader struct {
+	*testing.T
+	node  string
+	forms map[string][]Form
+	used  map[string]bool
+}
+
+func (r *reader) read(scripts []Script) {
+	for _, s := range scripts {
+		for _, l := range s.Lines {
+			if l.Words[0] != "==" {
+				r.line(l)
+			}
+		}
+	}
+}
+
+// line reads a line, in which $NAME may be any word, and the commands in it.
+func (r *reader) line(l Line) {
+	r.Helper()
+	if len(l.Words) == 0 || r.forms[l.Words[0]] == nil {
+		r.Errorf("%s: got no command of %s, want one", l, r.node)
+		return
+	}
+	isOpen := func(word string) bool { return strings.ContainsAny(word, "$%") }
+	forms, args := r.forms[l.Words[0]], l.Words[1:]
+	nearest, found := choose(forms, args, isOpen)
+	if found == nil {
+		r.Errorf("%s: got other arguments, want %s", l, nearest)
+		return
+	}
+	r.used[found.String()] = true
+	if i := slices.Index(strings.Fields(found.Args), "COMMAND…"); i >= 0 {
+		for _, inner := range Sequence(l.At, args[i:], nests...) {
+			r.line(inner)
+		}
+	}
+	if slices.Contains([]string{"is", "has", "matches"}, l.Words[0]) {
+		isFact := func(w Word) bool { return w.Name == args[0] && has(w.In, r.node) }
+		if !isOpen(args[0]) && !slices.ContainsFunc(Facts(), isFact) {
+			r.Errorf("%s: got no fact of %s, want one", l, r.node)
 		}
 	}
 }

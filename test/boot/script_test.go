@@ -19,7 +19,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 	"github.com/prelet/prelet/internal/testing/demo"
 	"github.com/prelet/prelet/internal/testing/demo/nodestatus"
 	"github.com/prelet/prelet/internal/testing/sample"
@@ -146,7 +145,7 @@ func newScriptNode(t *testing.T, ends *failedEnds) *scriptNode {
 	disk := script.Disk{T: logged, Path: n.path}
 	n.player = script.New(logged, script.Node{
 		Name:     "system",
-		Commands: script.All(disk.Commands(), n.commands(disk)),
+		Commands: script.All(disk.Commands(), n.commands()),
 		Facts:    script.All(disk.Facts(), n.facts()),
 		Holds:    n.holds,
 		Wait:     n.wait,
@@ -223,7 +222,7 @@ func (n *scriptNode) wantNoHold(file string) {
 	}
 }
 
-func (n *scriptNode) commands(disk script.Disk) map[string]script.Command {
+func (n *scriptNode) commands() map[string]script.Command {
 	do := func(f func(args []string)) script.Command {
 		return func(args []string) error {
 			f(args)
@@ -248,13 +247,6 @@ func (n *scriptNode) commands(disk script.Disk) map[string]script.Command {
 		"cluster":  n.changeCluster,
 		"systemd":  n.systemd,
 		"clock":    n.clock,
-		"spoil": func(args []string) error {
-			if args[1] == "unreadable" {
-				hangfs.SpoilFile(n.T, n.path(args[0]))
-				return nil
-			}
-			return disk.Commands()["spoil"](args)
-		},
 	}
 }
 

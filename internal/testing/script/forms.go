@@ -175,7 +175,7 @@ store | limit space none | there is space again
 store | limit space PART [always] | a write to such a path has no space, until what is reserved for a rollback is freed
 all | spoil PATH flip | a bit of its last byte is another one
 all | spoil PATH fifo|folder|socket | it is one
-program system | spoil PATH unreadable | each read fails with EIO, until the file is replaced
+program | spoil PATH unreadable | each read fails with EIO, until the file is replaced
 store program | spoil PATH empty|garbage | nothing is in it, or no JSON
 store | spoil PATH large | it is larger than a content may be
 store program | spoil PATH newer | a prelet of a later format has written it

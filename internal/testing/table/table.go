@@ -107,10 +107,11 @@ func read[T any](t testing.TB, cells, names []string) (row T) {
 
 // set sets a value to the content of a cell.
 func set(v reflect.Value, cell string, replace func(string) string) error {
-	if cell == "" {
+	isList := v.Kind() == reflect.Slice
+	if cell == "" || isList && cell == `""` {
 		return nil
 	}
-	if v.Kind() == reflect.Slice {
+	if isList {
 		return setList(v, cell, replace)
 	}
 	if strings.HasPrefix(cell, `"`) {

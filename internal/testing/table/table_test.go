@@ -46,8 +46,10 @@ func TestMap(t *testing.T) {
 	}
 	named := Map[[]string](t, `
 		{dir}/a | {dir}/b {other}
+		none | ""
+		last | a ""
 	`, "dir", "/x | y")
-	if diff := cmp.Diff(map[string][]string{"/x | y/a": {"/x | y/b", "{other}"}}, named); diff != "" {
+	if diff := cmp.Diff(map[string][]string{"/x | y/a": {"/x | y/b", "{other}"}, "none": nil, "last": {"a", ""}}, named); diff != "" {
 		t.Errorf("texts by name (-want +got):\n%s", diff)
 	}
 }

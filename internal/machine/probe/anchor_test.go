@@ -3,8 +3,8 @@ package probe
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,96 +30,71 @@ func TestAnchorsOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a file to another user")
 	}
-	const dir = "/srv/anchor"
-	link := func(file string) error {
-		return errors.Join(os.Rename(file, file+".real"), os.Symlink(filepath.Base(file)+".real", file))
-	}
-	changes := map[string]struct {
-		change func(file string) error
-		want   string // what is done about it; "": nothing
-	}{
-		"as root has it": {func(string) error { return nil }, ""},
-		"loose file":     {func(file string) error { return os.Chmod(file, 0o777) }, "chmod o-w %s"},
-		"file of a user": {func(file string) error { return os.Chown(file, 1000, 0) }, "chown root: %s"},
-		"folder of a user": {
-			func(file string) error { return os.Chown(filepath.Dir(file), 1000, 0) },
-			"chown root: %.0s%s",
-		},
-		"loose folder above": {func(file string) error {
-			return os.Chmod(filepath.Dir(filepath.Dir(file)), 0o777)
-		}, "chmod o-w %.0s%.0s%s"},
-		"link of root": {link, ""},
-		"link of root to a user's file": {func(file string) error {
-			return errors.Join(link(file), os.Chown(file+".real", 1000, 0))
-		}, "chown root: %s.real"},
-	}
-
-	embedded := func(s *demo.Server) string {
-		return "certificate-authority-data: " + base64.StdEncoding.EncodeToString(s.CAPEM())
-	}
-	type node struct {
-		root string
-		s    *demo.Server
-	}
-	byPin := func(n node) tape.Access {
-		return tape.Access{Servers: []string{n.s.URL}, CACertHashes: []string{n.s.CAHash()}}
-	}
-
-	for name, c := range map[string]struct {
-		file  string // the anchor
-		place func(n node, file string) tape.Access
-	}{
-		"ca_file": {dir + "/ca.crt", func(n node, file string) tape.Access {
-			place(t, n.root, file, string(n.s.CAPEM()))
-			return tape.Access{Servers: []string{n.s.URL}, CAFile: file, Token: "t"}
-		}},
-		"discovery_file": {dir + "/discovery.conf", func(n node, file string) tape.Access {
-			place(t, n.root, file, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \""+n.s.URL+"\", "+embedded(n.s)+"}}]\n")
-			return tape.Access{Servers: []string{n.s.URL}, DiscoveryFile: file, Token: "t"}
-		}},
-		"bootstrap-kubelet.conf": {joined.BootstrapConf, func(n node, file string) tape.Access {
-			place(t, n.root, file, bootstrap(n.s, embedded(n.s), "token: "+demo.Token))
-			return byPin(n)
-		}},
-		"tokenFile": {dir + "/token", func(n node, file string) tape.Access {
-			place(t, n.root, file, demo.Token)
-			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s), "tokenFile: "+n.root+file))
-			return byPin(n)
-		}},
-		"certificate-authority": {dir + "/ca.crt", func(n node, file string) tape.Access {
-			place(t, n.root, file, string(n.s.CAPEM()))
-			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, "certificate-authority: "+n.root+file, "token: "+demo.Token))
-			return byPin(n)
-		}},
-		"client-certificate": {dir + "/pair.pem", func(n node, file string) tape.Access {
-			cert, key := n.s.IssueNode("n1")
-			place(t, n.root, file, string(cert)+string(key))
-			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s), "client-certificate: "+n.root+file+", client-key: "+n.root+file))
-			return byPin(n)
-		}},
-		"exec.command": {dir + "/plugin", func(n node, file string) tape.Access {
-			answer := `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + demo.Token + `"}}`
-			placeMode(t, n.root, file, "#!/bin/sh\ntouch '"+n.root+"/ran'\necho '"+answer+"'\n", 0o700)
-			place(t, n.root, joined.BootstrapConf, bootstrap(n.s, embedded(n.s),
-				"exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "+n.root+file+"}"))
-			return byPin(n)
-		}},
-		"kubelet.conf": {joined.Conf, func(n node, file string) tape.Access {
-			place(t, n.root, file, string(n.s.NodeKubeconfig("n1")))
-			a := byPin(n)
-			a.Token = "t"
-			return a
-		}},
-	} {
+	changes := table.Map[struct {
+		Change string // a command of sh, about $FILE
+		Want   string // what is done about it; "": nothing
+	}](t, `
+		as root has it                |                                                  |
+		loose file                    | chmod 777 $FILE                                  | chmod o-w {file}
+		file of a user                | chown 1000 $FILE                                 | chown root: {file}
+		folder of a user              | chown 1000 ${FILE%/*}                            | chown root: {folder}
+		loose folder above            | d=${FILE%/*}; chmod 777 ${d%/*}                  | chmod o-w {above}
+		link of root                  | mv $FILE $FILE.real; ln -s ${FILE##*/}.real $FILE |
+		link of root to a user's file | mv $FILE $FILE.real; ln -s ${FILE##*/}.real $FILE; chown 1000 $FILE.real
+		  | chown root: {file}.real
+	`)
+	for name, c := range table.Map[struct {
+		File          string // the anchor
+		Text          string
+		Cluster, User string // of bootstrap-kubelet.conf, where that names the anchor
+	}](t, `
+		ca_file                | /srv/anchor/ca.crt         | {ca}      |          |
+		discovery_file         | /srv/anchor/discovery.conf | {discovery} |          |
+		bootstrap-kubelet.conf | {joined.BootstrapConf}     | {bootstrap} |          |
+		tokenFile              | /srv/anchor/token          | {token}   | {embedded} | tokenFile: {root}/srv/anchor/token
+		certificate-authority  | /srv/anchor/ca.crt         | {ca}      | certificate-authority: {root}/srv/anchor/ca.crt
+		  | token: {token}
+		client-certificate     | /srv/anchor/pair.pem       | {pair}    | {embedded}
+		  | client-certificate: {root}/srv/anchor/pair.pem, client-key: {root}/srv/anchor/pair.pem
+		exec.command           | /srv/anchor/plugin         | {plugin}  | {embedded}
+		  | exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: {root}/srv/anchor/plugin}
+		kubelet.conf           | {joined.Conf}              | {kubelet} |          |
+	`, "joined.BootstrapConf", joined.BootstrapConf, "joined.Conf", joined.Conf) {
 		for what, v := range changes {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				s := demo.Start(demo.ServerConfig{})
 				defer s.Close()
 				s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "x"})
-				n := node{t.TempDir(), s}
-				access := c.place(n, c.file)
-				must(t, v.change(n.root+c.file))
-				l := newLive(t, Sources{Root: n.root, Credentials: creds{"t": demo.Token}})
+				root := t.TempDir()
+				cert, key := s.IssueNode("n1")
+				embedded := "certificate-authority-data: " + base64.StdEncoding.EncodeToString(s.CAPEM())
+				answer := `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"` + demo.Token + `"}}`
+				fill := strings.NewReplacer(
+					"{ca}", string(s.CAPEM()), "{embedded}", embedded, "{token}", demo.Token, "{root}", root,
+					"{pair}", string(cert)+string(key), "{kubelet}", string(s.NodeKubeconfig("n1")),
+					"{plugin}", "#!/bin/sh\ntouch '"+root+"/ran'\necho '"+answer+"'\n",
+					"{bootstrap}", bootstrap(s, embedded, "token: "+demo.Token),
+					"{discovery}", "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \""+s.URL+"\", "+embedded+"}}]\n",
+				).Replace
+				placeMode(t, root, c.File, fill(c.Text), 0o755)
+				if c.User != "" {
+					place(t, root, joined.BootstrapConf, bootstrap(s, fill(c.Cluster), fill(c.User)))
+				}
+				change := exec.CommandContext(t.Context(), "sh", "-ec", v.Change)
+				change.Env = append(os.Environ(), "FILE="+root+c.File)
+				must(t, change.Run())
+				access := tape.Access{Servers: []string{s.URL}}
+				switch name {
+				case "ca_file":
+					access.CAFile, access.Token = c.File, "t"
+				case "discovery_file":
+					access.DiscoveryFile, access.Token = c.File, "t"
+				case "kubelet.conf":
+					access.CACertHashes, access.Token = []string{s.CAHash()}, "t"
+				default:
+					access.CACertHashes = []string{s.CAHash()}
+				}
+				l := newLive(t, Sources{Root: root, Credentials: creds{"t": demo.Token}})
 
 				_, a, err := tape.Object.Ask(
 					t.Context(),
@@ -127,22 +102,22 @@ func TestAnchorsOfOthers(t *testing.T) {
 					tape.ObjectReq{Access: access, Namespace: "kube-system", Name: "kubelet-config"},
 				)
 
-				if v.want == "" {
+				if v.Want == "" {
 					if err != nil {
 						t.Fatalf("got %+v, want the object", a)
 					}
 					return
 				}
-				fix := fmt.Sprintf(v.want, c.file, filepath.Dir(c.file), filepath.Dir(filepath.Dir(c.file)))
-				fix, _, _ = strings.Cut(fix, "%!(EXTRA")
+				folder := filepath.Dir(c.File)
+				fix := strings.NewReplacer("{file}", c.File, "{folder}", folder, "{above}", filepath.Dir(folder)).Replace(v.Want)
 				if a.Code() != fault.ClusterUntrusted ||
-					!strings.Contains(strings.ReplaceAll(a.Fault.Next, n.root, ""), "\n    "+fix) {
+					!strings.Contains(strings.ReplaceAll(a.Fault.Next, root, ""), "\n    "+fix) {
 					t.Errorf("got %+v, want code %s and next %q", a.Fault, fault.ClusterUntrusted, fix)
 				}
 				if got := s.Authorizations(); got != 0 {
 					t.Errorf("the server was shown %d credentials, want none", got)
 				}
-				if _, err := os.Stat(n.root + "/ran"); err == nil {
+				if _, err := os.Stat(root + "/ran"); err == nil {
 					t.Error("the plugin ran, want that it does not")
 				}
 			})

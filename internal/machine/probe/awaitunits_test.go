@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/internal/platform/unitfile"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // fakeUnits is a systemd with these units. Each look at one takes its next state, and the last one stays.
@@ -32,56 +33,87 @@ func (f fakeUnits) Look(_ context.Context, name string) (systemd.Unit, error) {
 	return states[0], nil
 }
 
-// TestAwaitUnits: what a unit is called that a site waits for, whether it degrades the boot, and which are waited for.
-func TestAwaitUnits(t *testing.T) {
-	loaded := func(active, sub string, change ...func(*systemd.Unit)) systemd.Unit {
-		u := systemd.Unit{Load: "loaded", State: unitfile.State{Active: active, Sub: sub, Result: "success"}}
-		for _, f := range change {
-			f(&u)
+// parseUnit returns a unit for ACTIVE/SUB, and what else is known of it.
+func parseUnit(text string) systemd.Unit {
+	words := strings.Split(text, ",")
+	u := systemd.Unit{Load: "loaded", State: unitfile.State{Result: "success"}}
+	u.Active, u.Sub, _ = strings.Cut(words[0], "/")
+	for _, word := range words[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "ran":
+			u.Since = time.Second
+		case "queued":
+			u.Job = 7
+		case "skipped":
+			u.Skipped = time.Second
+		case "disabled":
+			u.File = key
+		case "load":
+			u.Load = value
+		case "result":
+			u.Result = value
+		case "after":
+			u.After = append(u.After, "basic.target", value)
 		}
-		return u
-	}
-	ran := func(u *systemd.Unit) { u.Since = time.Second }
-	starting := loaded("activating", "start", ran)
-	queued := func(u *systemd.Unit) { u.Job = 7 }
-	after := func(name string) func(*systemd.Unit) {
-		return func(u *systemd.Unit) { u.After = append(u.After, "basic.target", name) }
 	}
 
-	for name, c := range map[string]struct {
-		states []systemd.Unit
-		want   string // the state, and the reason
-		waits  bool
-	}{
-		"a oneshot that has ended":           {[]systemd.Unit{loaded("inactive", "dead", ran)}, "done ", false},
-		"a oneshot that stays active":        {[]systemd.Unit{loaded("active", "exited", ran)}, "done ", false},
-		"a service that runs":                {[]systemd.Unit{loaded("active", "running", ran)}, "done ", false},
-		"one that takes a while":             {[]systemd.Unit{starting, starting, loaded("inactive", "dead", ran)}, "done ", true},
-		"one that fails after a while":       {[]systemd.Unit{starting, loaded("failed", "failed", func(u *systemd.Unit) { u.Result = "exit-code" })}, "failed it has failed (exit-code)", true},
-		"one that is tried again":            {[]systemd.Unit{loaded("activating", "auto-restart", ran)}, "unfinished it is activating (auto-restart)", true},
-		"one that never ends":                {[]systemd.Unit{starting}, "unfinished it is activating (start)", true},
-		"a job that waits":                   {[]systemd.Unit{loaded("inactive", "dead", queued)}, "unfinished its start job waits for another unit (systemctl list-jobs --after)", true},
-		"nothing starts it":                  {[]systemd.Unit{loaded("inactive", "dead")}, "not-started nothing has started it", true},
-		"it is disabled":                     {[]systemd.Unit{loaded("inactive", "dead", func(u *systemd.Unit) { u.File = "disabled" })}, "not-started nothing has started it, and it is disabled", true},
-		"it is disabled, and is tried again": {[]systemd.Unit{loaded("activating", "auto-restart", ran, func(u *systemd.Unit) { u.File = "disabled" })}, "unfinished it is activating (auto-restart)", true},
-		"masked":                             {[]systemd.Unit{{Load: "masked", State: unitfile.State{Active: "inactive"}}}, "masked it is masked", false},
-		"missing":                            {nil, "missing systemd cannot load it (not-found)", false},
-		"a unit file with an error":          {[]systemd.Unit{{Load: "bad-setting", State: unitfile.State{Active: "inactive"}}}, "missing systemd cannot load it (bad-setting)", false},
-		"a condition":                        {[]systemd.Unit{loaded("inactive", "dead", func(u *systemd.Unit) { u.Skipped = time.Second })}, "skipped a Condition= or Assert= of it does not hold", false},
-		"after the kubelet":                  {[]systemd.Unit{loaded("inactive", "dead", queued, after("kubelet.service"))}, "late it is ordered after kubelet.service, so it starts only when this run has ended", false},
-		"after the kubelet, without a job":   {[]systemd.Unit{loaded("inactive", "dead", after("kubelet.service"))}, "not-started nothing has started it", true},
-		"after one that is after prelet":     {[]systemd.Unit{loaded("inactive", "dead", queued, after("circle.service"))}, "late it is ordered after circle.service, and that after second.service, and that after prelet.service, so it starts only when this run has ended", false},
-		"after others that wait":             {[]systemd.Unit{loaded("inactive", "dead", queued, after("queued.service"))}, "unfinished its start job waits for another unit (systemctl list-jobs --after)", true},
-		"after prelet":                       {[]systemd.Unit{loaded("inactive", "dead", queued, after("prelet.service"))}, "late it is ordered after prelet.service, so it starts only when this run has ended", false},
-		"after the kubelet, and it has run":  {[]systemd.Unit{loaded("inactive", "dead", ran, after("kubelet.service"))}, "done ", false},
-		"a run by hand, while it runs again": {[]systemd.Unit{loaded("activating", "start", ran, after("kubelet.service"))}, "unfinished it is activating (start)", true},
-	} {
+	return u
+}
+
+// TestAwaitUnits: what a unit is called that a site waits for, whether it degrades the boot, and which are waited for.
+func TestAwaitUnits(t *testing.T) {
+	const (
+		jobs = "its start job waits for another unit (systemctl list-jobs --after)"
+		late = "so it starts only when this run has ended"
+	)
+	for name, c := range table.Map[struct {
+		States      []string
+		Waits       bool
+		State, Want string // the reason
+	}](t, `
+		a oneshot that has ended           | inactive/dead,ran            | false | done        |
+		a oneshot that stays active        | active/exited,ran            | false | done        |
+		a service that runs                | active/running,ran           | false | done        |
+		one that takes a while             | {starting} {starting} inactive/dead,ran | true | done |
+		one that fails after a while       | {starting} failed/failed,result=exit-code
+		  | true | failed | it has failed (exit-code)
+		one that is tried again            | activating/auto-restart,ran  | true  | unfinished  | it is activating (auto-restart)
+		one that never ends                | {starting}                   | true  | unfinished  | it is activating (start)
+		a job that waits                   | inactive/dead,queued         | true  | unfinished  | {jobs}
+		nothing starts it                  | inactive/dead                | true  | not-started | nothing has started it
+		it is disabled                     | inactive/dead,disabled
+		  | true  | not-started | nothing has started it, and it is disabled
+		it is disabled, and is tried again | activating/auto-restart,ran,disabled
+		  | true  | unfinished  | it is activating (auto-restart)
+		masked                             | inactive,load=masked         | false | masked      | it is masked
+		missing                            |                              | false | missing     | systemd cannot load it (not-found)
+		a unit file with an error          | inactive,load=bad-setting    | false | missing     | systemd cannot load it (bad-setting)
+		a condition                        | inactive/dead,skipped
+		  | false | skipped     | a Condition= or Assert= of it does not hold
+		after the kubelet                  | inactive/dead,queued,after=kubelet.service
+		  | false | late        | it is ordered after kubelet.service, {late}
+		after the kubelet, without a job   | inactive/dead,after=kubelet.service
+		  | true  | not-started | nothing has started it
+		after one that is after prelet     | inactive/dead,queued,after=circle.service
+		  | false | late
+		  | it is ordered after circle.service, and that after second.service, and that after prelet.service, {late}
+		after others that wait             | inactive/dead,queued,after=queued.service
+		  | true  | unfinished  | {jobs}
+		after prelet                       | inactive/dead,queued,after=prelet.service
+		  | false | late        | it is ordered after prelet.service, {late}
+		after the kubelet, and it has run  | inactive/dead,ran,after=kubelet.service    | false | done       |
+		a run by hand, while it runs again | activating/start,ran,after=kubelet.service
+		  | true  | unfinished  | it is activating (start)
+	`, "starting", "activating/start,ran", "jobs", jobs, "late", late) {
 		units := fakeUnits{
-			"a.service":      c.states,
-			"other.service":  {loaded("active", "running", ran)},
-			"circle.service": {loaded("inactive", "dead", queued, after("a.service"), after("second.service"))},
-			"second.service": {loaded("inactive", "dead", queued, after("prelet.service"))},
-			"queued.service": {loaded("inactive", "dead", queued, after("away.service"))},
+			"other.service":  {parseUnit("active/running,ran")},
+			"circle.service": {parseUnit("inactive/dead,queued,after=a.service,after=second.service")},
+			"second.service": {parseUnit("inactive/dead,queued,after=prelet.service")},
+			"queued.service": {parseUnit("inactive/dead,queued,after=away.service")},
+		}
+		for _, state := range c.States {
+			units["a.service"] = append(units["a.service"], parseUnit(state))
 		}
 		waited := ""
 		l := &Live{o: Sources{Units: units, Unit: "kubelet.service", OnRetry: func(r Retry) { waited = r.Server + ": " + r.Why }}}
@@ -96,11 +128,11 @@ func TestAwaitUnits(t *testing.T) {
 		if isShort := took < limit*5/6; strings.HasPrefix(name, "it is disabled") && isShort != (name == "it is disabled") {
 			t.Errorf("%s: got a wait of %s; want a tenth of %s where nothing has started it, and else all", name, took, limit)
 		}
-		if got := states[1] + " " + why[1]; got != c.want || states[0] != tape.UnitDone {
-			t.Errorf("%s: got %q and %q, want %q and done", name, got, states[0], c.want)
+		if states[1] != c.State || why[1] != c.Want || states[0] != tape.UnitDone {
+			t.Errorf("%s: got %q, %q and %q, want %q, %q and done", name, states[1], why[1], states[0], c.State, c.Want)
 		}
-		if got := strings.HasPrefix(waited, "a.service: "); got != c.waits {
-			t.Errorf("%s: reported %q; got %t, want %t", name, waited, got, c.waits)
+		if got := strings.HasPrefix(waited, "a.service: "); got != c.Waits {
+			t.Errorf("%s: reported %q; got %t, want %t", name, waited, got, c.Waits)
 		}
 	}
 }
@@ -108,7 +140,7 @@ func TestAwaitUnits(t *testing.T) {
 // TestUnitsInFacts: the states are a fact, what is not done is unknown, and systemd that does not answer says nothing
 // about a unit.
 func TestUnitsInFacts(t *testing.T) {
-	units := fakeUnits{"a.service": {{Load: "loaded", State: unitfile.State{Active: "active"}}}, "b.service": {{Load: "masked"}}}
+	units := fakeUnits{"a.service": {parseUnit("active/")}, "b.service": {parseUnit("inactive,load=masked")}}
 	l := newLive(t, Sources{Units: units, Root: ""})
 	ask := func(l *Live) string {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // fabricReq waits for a fabric for 30 seconds.
@@ -52,68 +53,56 @@ func fabricIs(state any) tape.Answer {
 // TestWaitForFabric: the detector is asked again until its answer ends the wait, or the time is over. An attempt that
 // fails is the answer.
 func TestWaitForFabric(t *testing.T) {
-	for name, tt := range map[string]struct {
-		report      func(after time.Duration) tape.Answer
-		timeout     time.Duration
-		want        string
-		least, most time.Duration
-		leastAsked  int
-	}{
-		"completed at once": {
-			report:  func(time.Duration) tape.Answer { return fabricIs("completed") },
-			timeout: 40 * time.Second, want: "completed", most: time.Second, leastAsked: 1,
-		},
-		"no fabric": {
-			report:  func(time.Duration) tape.Answer { return fabricIs("not-supported") },
-			timeout: 40 * time.Second, want: "not-supported", most: time.Second, leastAsked: 1,
-		},
-		"unknown, then in progress, then completed": {
-			report: func(after time.Duration) tape.Answer {
-				switch {
-				case after < 3*time.Second:
-					return fabricIs(nil)
-				case after < 10*time.Second:
-					return fabricIs("in-progress")
+	for name, c := range table.Map[struct {
+		Reports     []string // states, each but the last one until a time
+		Timeout     time.Duration
+		Want        string
+		Least, Most time.Duration
+		LeastAsked  int
+	}](t, `
+		completed at once      | completed     | 40s | completed     | 0s  | 1s  | 1
+		no fabric              | not-supported | 40s | not-supported | 0s  | 1s  | 1
+		unknown, then in progress, then completed | null@3s in-progress@10s completed | 40s | completed | 10s | 11s | 10
+		never completed        | in-progress   | 40s | in-progress   | 30s | 31s | 30
+		the stage ends earlier | in-progress   | 12s | in-progress   | 6s  | 7s  | 6
+		it fails               | FAILS         | 40s | it crashed    | 0s  | 1s  | 1
+		no GPU                 | SKIPPED       | 40s | no device     | 0s  | 1s  | 1
+	`) {
+		report := func(after time.Duration) tape.Answer {
+			state := ""
+			for _, r := range c.Reports {
+				var until string
+				state, until, _ = strings.Cut(r, "@")
+				if end, err := time.ParseDuration(until); err != nil || after < end {
+					break
 				}
-				return fabricIs("completed")
-			},
-			timeout: 40 * time.Second, want: "completed", least: 10 * time.Second, most: 11 * time.Second, leastAsked: 10,
-		},
-		"never completed": {
-			report:  func(time.Duration) tape.Answer { return fabricIs("in-progress") },
-			timeout: 40 * time.Second, want: "in-progress", least: 30 * time.Second, most: 31 * time.Second, leastAsked: 30,
-		},
-		"the stage ends earlier": {
-			report:  func(time.Duration) tape.Answer { return fabricIs("in-progress") },
-			timeout: 12 * time.Second, want: "in-progress", least: 6 * time.Second, most: 7 * time.Second, leastAsked: 6,
-		},
-		"it fails": {
-			report:  func(time.Duration) tape.Answer { return tape.Failure(fault.DetectorFailed, "it crashed", "") },
-			timeout: 40 * time.Second, want: "it crashed", most: time.Second, leastAsked: 1,
-		},
-		"no GPU": {
-			report: func(time.Duration) tape.Answer {
+			}
+			switch state {
+			case "null":
+				return fabricIs(nil)
+			case "FAILS":
+				return tape.Failure(fault.DetectorFailed, "it crashed", "")
+			case "SKIPPED":
 				return tape.Detector.Answer(tape.DetectorAns{Skipped: "no device"})
-			},
-			timeout: 40 * time.Second, want: "no device", most: time.Second, leastAsked: 1,
-		},
-	} {
+			}
+			return fabricIs(state)
+		}
 		synctest.Test(t, func(t *testing.T) {
 			reported := ""
 			l := &Live{o: Sources{Redactor: secret.NewRedactor(), OnRetry: func(r Retry) { reported += r.Server + ": " + r.Why }}}
-			a, asked, took := askFabric(t, l, tt.timeout, tt.report)
+			a, asked, took := askFabric(t, l, c.Timeout, report)
 			wait := ""
-			if tt.leastAsked > 1 {
+			if c.LeastAsked > 1 {
 				wait = "fabric_state of nvidia: not yet one of completed, failed, not-supported"
 			}
 			if reported != wait {
 				t.Errorf("%s: got the report %q, want %q", name, reported, wait)
 			}
-			if got := string(a.Value) + a.Why(); !strings.Contains(got, tt.want) {
-				t.Errorf("%s: got %s, want %q", name, got, tt.want)
+			if got := string(a.Value) + a.Why(); !strings.Contains(got, c.Want) {
+				t.Errorf("%s: got %s, want %q", name, got, c.Want)
 			}
-			if asked < tt.leastAsked || took < tt.least || took > tt.most {
-				t.Errorf("%s: got %d attempts in %s; want at least %d, in %s to %s", name, asked, took, tt.leastAsked, tt.least, tt.most)
+			if asked < c.LeastAsked || took < c.Least || took > c.Most {
+				t.Errorf("%s: got %d attempts in %s; want at least %d, in %s to %s", name, asked, took, c.LeastAsked, c.Least, c.Most)
 			}
 		})
 	}

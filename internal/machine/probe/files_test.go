@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestExists(t *testing.T) {
@@ -39,35 +40,35 @@ func TestVariableSources(t *testing.T) {
 		"prelet.var.bytes": "\xff",
 	}
 
-	for _, c := range []struct {
-		name      string
-		sensitive bool
-		hardware  string
-		want      tape.VariableAns
-		code      fault.Code
-	}{
-		{"both", false, "", tape.VariableAns{Text: "given", Source: "--var"}, ""},
-		{"line", false, "", tape.VariableAns{Text: "a b", Source: "the kernel command line"}, ""},
-		{"line", false, hardware, tape.VariableAns{Text: "recorded", Source: "the kernel command line"}, ""},
-		{"own", false, "", tape.VariableAns{Text: "text of ours", Source: "credential prelet.var.own"}, ""},
-		{"own", true, "", tape.VariableAns{Source: "credential prelet.var.own"}, ""},
-		{"bytes", true, "", tape.VariableAns{Source: "credential prelet.var.bytes"}, ""},
-		{"bytes", false, "", tape.VariableAns{}, fault.FileUnusable},
-		{"both", true, "", tape.VariableAns{}, fault.Denied},
-		{"line", true, "", tape.VariableAns{}, fault.Denied},
-		{"filed", false, "", tape.VariableAns{Text: "f", Source: "--var-file x"}, ""},
-		{"filed", true, "", tape.VariableAns{Source: "--var-file x"}, ""},
-		{"none", false, "", tape.VariableAns{}, fault.Absent},
-	} {
+	for _, c := range table.Rows[struct {
+		Name         string
+		Sensitive    bool
+		Hardware     string
+		Text, Source string
+		Code         fault.Code
+	}](t, `
+		both  | false |            | given        | --var                     |
+		line  | false |            | a b          | the kernel command line   |
+		line  | false | {hardware} | recorded     | the kernel command line   |
+		own   | false |            | text of ours | credential prelet.var.own |
+		own   | true  |            |              | credential prelet.var.own |
+		bytes | true  |            |              | credential prelet.var.bytes |
+		bytes | false |            |              |                           | file-unusable
+		both  | true  |            |              |                           | denied
+		line  | true  |            |              |                           | denied
+		filed | false |            | f            | --var-file x              |
+		filed | true  |            |              | --var-file x              |
+		none  | false |            |              |                           | absent
+	`, "hardware", hardware) {
 		l := New(Sources{
-			Root: root, Hardware: c.hardware, Credentials: credentials,
+			Root: root, Hardware: c.Hardware, Credentials: credentials,
 			Variables: map[string]Given{
 				"both": {Text: "given", Source: "--var"}, "filed": {Text: "f", Source: "--var-file x", IsFile: true},
 			},
 		})
-		got, a, _ := tape.Variable.Ask(t.Context(), l, tape.VariableReq{Name: c.name, Sensitive: c.sensitive})
-		if got != c.want || a.Code() != c.code {
-			t.Errorf("%s, sensitive %t: got %+v, %+v; want %+v, code %q", c.name, c.sensitive, got, a, c.want, c.code)
+		got, a, _ := tape.Variable.Ask(t.Context(), l, tape.VariableReq{Name: c.Name, Sensitive: c.Sensitive})
+		if want := (tape.VariableAns{Text: c.Text, Source: c.Source}); got != want || a.Code() != c.Code {
+			t.Errorf("%s, sensitive %t: got %+v, %+v; want %+v, code %q", c.Name, c.Sensitive, got, a, want, c.Code)
 		}
 		l.Close()
 	}

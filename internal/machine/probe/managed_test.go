@@ -54,67 +54,51 @@ func openStore(t *testing.T, root string, p generation.Proposal) *generation.Sto
 func TestTarget(t *testing.T) {
 	root, store := newGeneration(t)
 	l := newLive(t, Sources{Root: root, Store: store, Credentials: creds{"same": "hidden", "other": "x"}})
-	placeholder := func(name string) string { return "\ue000cred:" + name + "\ue001" }
-	change := func(text string) func() { return func() { place(t, root, "/etc/plain", text) } }
+	for _, c := range table.Rows[struct {
+		Name   string
+		Write  string // into the file before; "gone" removes it
+		Path   string
+		Secret bool
+		Wanted string
 
-	for _, c := range []struct {
-		name       string
-		before     func()
-		req        tape.TargetReq
-		want       tape.TargetAns // without mode, owner and hash
-		uncompared string
-	}{
-		{"as written", nil, tape.TargetReq{Path: "/etc/plain"}, tape.TargetAns{Exists: true, Text: "text"}, ""},
-		{"not a target", nil, tape.TargetReq{Path: "/etc/none"}, tape.TargetAns{}, ""},
-		{
-			"changed", change("by hand"), tape.TargetReq{Path: "/etc/plain"},
-			tape.TargetAns{Exists: true, Text: "by hand", Drift: "its content was changed"}, "",
-		},
-		{
-			"not UTF-8", change("\xff"), tape.TargetReq{Path: "/etc/plain"},
-			tape.TargetAns{Exists: true, Drift: "its content was changed"}, "",
-		},
-		{"no longer a secret", nil, tape.TargetReq{Path: "/etc/secret"}, tape.TargetAns{Exists: true}, ""},
-		{
-			"the same secret", nil, tape.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
-			tape.TargetAns{Exists: true, Same: true}, "",
-		},
-		{
-			"another secret", nil, tape.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("other")},
-			tape.TargetAns{Exists: true}, "",
-		},
-		{
-			"no credential", nil, tape.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("gone")},
-			tape.TargetAns{Exists: true}, `credential "gone"`,
-		},
-		{
-			"a character of placeholders", func() { place(t, root, "/etc/secret", "# \ue000") },
-			tape.TargetReq{Path: "/etc/secret", Secret: true, Want: "# \ue000"},
-			tape.TargetAns{Exists: true, Same: true, Drift: "its content was changed"}, "",
-		},
-		{
-			"a secret that is gone", func() { _ = os.Remove(filepath.Join(root, "etc/secret")) },
-			tape.TargetReq{Path: "/etc/secret", Secret: true, Want: placeholder("same")},
-			tape.TargetAns{Drift: "it is gone"}, "",
-		},
-	} {
-		if c.before != nil {
-			c.before()
+		Exists     bool
+		Text       string
+		Same       bool
+		Drift      string
+		Uncompared string
+	}](t, `
+		as written         |         | /etc/plain  | false |             | true  | text    | false |                         |
+		not a target       |         | /etc/none   | false |             | false |         | false |                         |
+		changed            | by hand | /etc/plain  | false |             | true  | by hand | false | its content was changed |
+		not UTF-8          | "\xff"  | /etc/plain  | false |             | true  |         | false | its content was changed |
+		no longer a secret |         | /etc/secret | false |             | true  |         | false |                         |
+		the same secret    |         | /etc/secret | true  | {cred:same} | true  |         | true  |                         |
+		another secret     |         | /etc/secret | true  | {cred:other} | true |         | false |                         |
+		no credential      |         | /etc/secret | true  | {cred:gone} | true  |         | false |
+		  | credential "gone"
+		a character of placeholders | "# \ue000" | /etc/secret | true | "# \ue000" | true | | true | its content was changed |
+		a secret that is gone | gone | /etc/secret | true  | {cred:same} | false |         | false | it is gone              |
+	`, "cred:same", "\ue000cred:same\ue001", "cred:other", "\ue000cred:other\ue001", "cred:gone", "\ue000cred:gone\ue001") {
+		switch c.Write {
+		case "":
+		case "gone":
+			must(t, os.Remove(filepath.Join(root, c.Path)))
+		default:
+			place(t, root, c.Path, c.Write)
 		}
-		got, a, err := tape.Target.Ask(t.Context(), l, c.req)
+		got, a, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: c.Path, Secret: c.Secret, Want: c.Wanted})
 		if err != nil {
-			t.Errorf("%s: got %+v, want an answer", c.name, a)
+			t.Errorf("%s: got %+v, want an answer", c.Name, a)
 			continue
 		}
-		if c.req.Secret && got.SHA256 != "" {
-			t.Errorf("%s: got hash %s of a secret, want none", c.name, got.SHA256)
+		if c.Secret && got.SHA256 != "" {
+			t.Errorf("%s: got hash %s of a secret, want none", c.Name, got.SHA256)
 		}
-		if (got.Uncompared == "") != (c.uncompared == "") || !strings.Contains(got.Uncompared, c.uncompared) {
-			t.Errorf("%s: uncompared: got %q, want %q", c.name, got.Uncompared, c.uncompared)
+		if (got.Uncompared == "") != (c.Uncompared == "") || !strings.Contains(got.Uncompared, c.Uncompared) {
+			t.Errorf("%s: uncompared: got %q, want %q", c.Name, got.Uncompared, c.Uncompared)
 		}
-		if got.Exists != c.want.Exists || got.Text != c.want.Text || got.Same != c.want.Same ||
-			got.Drift != c.want.Drift {
-			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		if got.Exists != c.Exists || got.Text != c.Text || got.Same != c.Same || got.Drift != c.Drift {
+			t.Errorf("%s: got %+v, want %+v", c.Name, got, c)
 		}
 	}
 }

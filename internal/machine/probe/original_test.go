@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/secret"
@@ -18,34 +20,35 @@ func TestWithheldOriginals(t *testing.T) {
 	const flags = "# token CANARY-1\nHTTPS_PROXY=http://u:CANARY-2@proxy:3128 # CANARY-3\n\nKUBELET_EXTRA_ARGS=\"--v=2\"\r\n" +
 		"; CANARY-4\nAWS_SECRET=\"CANARY-5 \\\n CANARY-6\"\nCANARY-7\nCANARY-b==\nEMPTY=\nDASH=-CANARY-9\n# CANARY-8"
 
-	tests := map[string]struct {
-		text      string
-		mode      os.FileMode
-		isPrivate bool
-	}{
-		"/etc/default/kubelet":   {flags, 0o600, true},
-		"/etc/sysconfig/kubelet": {"\nKUBELET_EXTRA_ARGS=--v=2\n", 0o600, true},
-		"/etc/a=b/kubelet":       {flags, 0o640, true},
-		"/etc/default/own": {
-			"KUBELET_EXTRA_ARGS=\"\\\n --v=2 \\\n --x=y\"\nKUBELET_KUBEADM_ARGS=$OTHER --v=2\nOPTS=\" --CANARY=3\"\n", 0o600, true,
-		},
-		"/etc/default/key": {
-			"KEY=\"-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\"\nPW=--CANARY\nHTTP=--user=CANARY\nP2=-vCANARY\n" +
-				"KUBELET_EXTRA_ARGS=--v=2\nCANARY==\nCANARYx=\n", 0o600, true,
-		},
-		"/etc/default/token":              {"# CANARY: abcdef.0123456789abcdef\nKUBELET_EXTRA_ARGS=--v=2\n", 0o640, true},
-		"/etc/closed/kubelet":             {"DB=CANARY\n", 0o644, true},
-		"/etc/default/quote":              {"KUBELET_EXTRA_ARGS=--v=2\nDB='CANARY' \"CANARY\n", 0o600, true},
-		"/etc/default/backslash":          {"KUBELET_EXTRA_ARGS=--v=2\nDB=CANARY \\", 0o600, true},
-		"/etc/default/continued":          {"A=1\n# CANARY \\\nKUBELET_EXTRA_ARGS=--v=3\n", 0o600, true},
-		"/etc/public/kubelet":             {strings.ReplaceAll(flags, "CANARY", "shown"), 0o644, false},
-		"/etc/kubernetes/10.conf":         {"kind: [CANARY", 0o600, true},
-		"/var/lib/kubelet/config.yaml":    {config + "maxPods: 7\n", 0o600, false},
-		"/var/lib/kubelet/config-1.yaml":  {config + "# CANARY\nmaxPods: 7\n", 0o600, false},
-		"/var/lib/kubelet/config-0.yaml":  {config + "staticPodURLHeader: {Authorization: [CANARY]}\n", 0o600, false},
-		"/etc/kubernetes/header-for-all":  {config + "staticPodURLHeader: {Authorization: [CANARY]}\n", 0o644, false},
-		"/etc/kubernetes/another/10.conf": {"kind: Another\nsecret: CANARY\n", 0o600, true},
-	}
+	const keys = "KEY=\"-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\"\n" +
+		"PW=--CANARY\nHTTP=--user=CANARY\nP2=-vCANARY\nKUBELET_EXTRA_ARGS=--v=2\nCANARY==\nCANARYx=\n"
+	shown := strings.ReplaceAll(flags, "CANARY", "shown")
+	tests := table.Map[struct {
+		Text      string
+		Mode      os.FileMode
+		IsPrivate bool
+	}](t, `
+		/etc/default/kubelet            | {flags}                                  | 0o600 | true
+		/etc/sysconfig/kubelet          | "\nKUBELET_EXTRA_ARGS=--v=2\n"           | 0o600 | true
+		/etc/a=b/kubelet                | {flags}                                  | 0o640 | true
+		/etc/default/own
+		  | "KUBELET_EXTRA_ARGS=\"\\\n --v=2 \\\n --x=y\"\nKUBELET_KUBEADM_ARGS=$OTHER --v=2\nOPTS=\" --CANARY=3\"\n"
+		  | 0o600 | true
+		/etc/default/key                | {keys}                                   | 0o600 | true
+		/etc/default/token              | "# CANARY: abcdef.0123456789abcdef\nKUBELET_EXTRA_ARGS=--v=2\n" | 0o640
+		  | true
+		/etc/closed/kubelet             | "DB=CANARY\n"                            | 0o644 | true
+		/etc/default/quote              | "KUBELET_EXTRA_ARGS=--v=2\nDB='CANARY' \"CANARY\n" | 0o600 | true
+		/etc/default/backslash          | "KUBELET_EXTRA_ARGS=--v=2\nDB=CANARY \\" | 0o600 | true
+		/etc/default/continued          | "A=1\n# CANARY \\\nKUBELET_EXTRA_ARGS=--v=3\n" | 0o600 | true
+		/etc/public/kubelet             | {shown}                                  | 0o644 | false
+		/etc/kubernetes/10.conf         | kind: [CANARY                            | 0o600 | true
+		/var/lib/kubelet/config.yaml    | "{config}maxPods: 7\n"                   | 0o600 | false
+		/var/lib/kubelet/config-1.yaml  | "{config}# CANARY\nmaxPods: 7\n"         | 0o600 | false
+		/var/lib/kubelet/config-0.yaml  | "{config}staticPodURLHeader: {Authorization: [CANARY]}\n" | 0o600 | false
+		/etc/kubernetes/header-for-all  | "{config}staticPodURLHeader: {Authorization: [CANARY]}\n" | 0o644 | false
+		/etc/kubernetes/another/10.conf | "kind: Another\nsecret: CANARY\n"        | 0o600 | true
+	`, "flags", flags, "keys", keys, "shown", shown, "config", config)
 
 	root := t.TempDir()
 	l := newLive(t, Sources{Root: root})
@@ -53,19 +56,19 @@ func TestWithheldOriginals(t *testing.T) {
 	must(t, os.Chmod(root+"/etc/closed", 0o750))
 
 	for path, test := range tests {
-		placeMode(t, root, path, test.text, test.mode)
+		placeMode(t, root, path, test.Text, test.Mode)
 
 		got, _, err := tape.Original.Ask(t.Context(), l, tape.OriginalReq{Path: path})
 		isHidden := got.SHA256 == ""
-		isWithheld := strings.Contains(test.text, "CANARY")
-		if err != nil || got.Private != test.isPrivate || strings.Contains(got.Text, "CANARY") || isHidden != isWithheld {
+		isWithheld := strings.Contains(test.Text, "CANARY")
+		if err != nil || got.Private != test.IsPrivate || strings.Contains(got.Text, "CANARY") || isHidden != isWithheld {
 			t.Errorf("%s: got %+v, %v; want private %t, without CANARY, and a hash if nothing is withheld: %t",
-				path, got, err, test.isPrivate, !isWithheld)
+				path, got, err, test.IsPrivate, !isWithheld)
 		}
 
-		isConfig := strings.Contains(test.text, config)
-		if text, err := secret.ResolvePlaceholders(got.Text, l.Secret); !isConfig && (text != test.text || err != nil) {
-			t.Errorf("%s, resolved: got %q, %v; want %q", path, text, err, test.text)
+		isConfig := strings.Contains(test.Text, config)
+		if text, err := secret.ResolvePlaceholders(got.Text, l.Secret); !isConfig && (text != test.Text || err != nil) {
+			t.Errorf("%s, resolved: got %q, %v; want %q", path, text, err, test.Text)
 		}
 	}
 

@@ -10,62 +10,48 @@ import (
 
 	"github.com/prelet/prelet/internal/machine/probe/cri"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestMergeRuntime(t *testing.T) {
-	p := func(s string) *string { return &s }
-	configured := tape.Runtime{Endpoint: p("unix:///run/x.sock"), Name: p("containerd"), CgroupDriver: p("systemd")}
-	refused := errors.New("connection refused")
-	containerd := func(version, reported, driver string) *tape.RuntimeAns {
-		return &tape.RuntimeAns{
-			Endpoint: "unix:///run/x.sock", Name: "containerd", Version: version, Reported: reported, Driver: driver,
-		}
-	}
-
-	for _, c := range []struct {
-		name       string
-		configured tape.Runtime
-		answer     cri.Runtime
-		err        error
-		want       *tape.RuntimeAns
-	}{
-		{"nothing is configured, and nothing answers", tape.Runtime{}, cri.Runtime{}, refused, nil},
-		{"it does not run", configured, cri.Runtime{}, refused, containerd("", "", "systemd")},
-		{
-			"it does not report its driver", configured, cri.Runtime{Name: "containerd", Version: "1.6.20"}, nil,
-			containerd("1.6.20", "", "systemd"),
-		},
-		{
-			"it reports its driver", configured,
-			cri.Runtime{Name: "containerd", Version: "v2.0.1", Driver: "cgroupfs"}, nil,
-			containerd("v2.0.1", "cgroupfs", "systemd"),
-		},
-		{
-			"it answers, and breaks off", configured, cri.Runtime{Name: "containerd", Version: "v2.0.1"}, refused,
-			containerd("v2.0.1", "", "systemd"),
-		},
-		{
-			"another runtime than the configured one", configured, cri.Runtime{Name: "cri-o", Version: "1.30.1"}, nil,
-			&tape.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "cri-o", Version: "1.30.1"},
-		},
-		{
-			"containerd without a configuration", tape.Runtime{}, cri.Runtime{Name: "containerd", Version: "1.7.2"}, nil,
-			&tape.RuntimeAns{Endpoint: defaultRuntime, Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"},
-		},
-		{
-			"an endpoint that is not a socket", tape.Runtime{Endpoint: p("tcp://127.0.0.1:1"), Name: p("x")},
-			cri.Runtime{Name: "never asked"}, nil,
-			&tape.RuntimeAns{Endpoint: "tcp://127.0.0.1:1", Name: "x"},
-		},
-	} {
+	configured := tape.Runtime{Endpoint: new("unix:///run/x.sock"), Name: new("containerd"), CgroupDriver: new("systemd")}
+	for name, c := range table.Map[struct {
+		Configured            bool
+		Name, Version, Driver string   // of the answer
+		Breaks                bool     // off, or nothing answers
+		Want                  []string // endpoint, name, version, reported driver, driver
+	}](t, `
+		nothing is configured, and nothing answers  | false |            |        |          | true  |
+		it does not run                             | true  |            |        |          | true  | {x} containerd "" "" systemd
+		it does not report its driver               | true  | containerd | 1.6.20 |          | false | {x} containerd 1.6.20 "" systemd
+		it reports its driver                       | true  | containerd | v2.0.1 | cgroupfs | false | {x} containerd v2.0.1 cgroupfs systemd
+		it answers, and breaks off                  | true  | containerd | v2.0.1 |          | true  | {x} containerd v2.0.1 "" systemd
+		another runtime than the configured one     | true  | cri-o      | 1.30.1 |          | false | {x} cri-o 1.30.1 "" ""
+		containerd without a configuration          | false | containerd | 1.7.2  |          | false | {usual} containerd 1.7.2 "" cgroupfs
+		an endpoint that is not a socket            | false | never asked |       |          | false | tcp://127.0.0.1:1 x "" "" ""
+	`, "x", "unix:///run/x.sock", "usual", defaultRuntime) {
 		ask := func(_ context.Context, socket string) (cri.Runtime, error) {
 			if "unix://"+socket != defaultRuntime && socket != "/run/x.sock" {
-				t.Errorf("%s: asked at %s, want the configured or the usual socket", c.name, socket)
+				t.Errorf("%s: asked at %s, want the configured or the usual socket", name, socket)
 			}
-			return c.answer, c.err
+			if c.Breaks {
+				return cri.Runtime{Name: c.Name, Version: c.Version}, errors.New("connection refused")
+			}
+			return cri.Runtime{Name: c.Name, Version: c.Version, Driver: c.Driver}, nil
 		}
-		if got := mergeRuntime(t.Context(), c.configured, ask); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		r := tape.Runtime{}
+		switch {
+		case c.Configured:
+			r = configured
+		case name == "an endpoint that is not a socket":
+			r = tape.Runtime{Endpoint: new("tcp://127.0.0.1:1"), Name: new("x")}
+		}
+		var want *tape.RuntimeAns
+		if w := c.Want; w != nil {
+			want = &tape.RuntimeAns{Endpoint: w[0], Name: w[1], Version: w[2], Reported: w[3], Driver: w[4]}
+		}
+		if got := mergeRuntime(t.Context(), r, ask); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}
 }

@@ -42,42 +42,38 @@ func newSecretive(t *testing.T, root string) *Live {
 // TestSecretsAreNoAnswers reads files that hold a secret by their place, or because a credential does.
 func TestSecretsAreNoAnswers(t *testing.T) {
 	root := t.TempDir()
-	files := map[string]struct{ text, want string }{
-		"/etc/plain":  {"zone: eu-central-1\n", ""},
-		"/etc/ca.crt": {"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", ""},
-		"/etc/copy":   {"password=" + canary + "\n", "contains a secret of this node"},
-		"/etc/json":   {`{"p": "CANARY-k2 \"q\" <&>"}`, "contains a secret of this node"},
-		"/etc/base64": {
-			"x" + base64.StdEncoding.EncodeToString([]byte("a"+canary+"b")),
-			"contains a secret of this node",
-		},
-		"/etc/key": {
-			"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEICANARY\n-----END PRIVATE KEY-----\n",
-			"",
-		},
-		"/etc/proxy":                           {"p=http://u:CANARY-pw@proxy\n", ""},
-		"/etc/variable":                        {"correct horse", "contains a secret of this node"},
-		"/etc/shadow":                          {"root:*:1::::::\n", "/etc/shadow"},
-		"/run/credentials/prelet.service/k3":   {"other", "/run/credentials"},
-		"/etc/credstore/k4":                    {"other", "/etc/credstore"},
-		"/var/lib/prelet/generations/1/new/x":  {"other", "/var/lib/prelet"},
-		"/var/lib/prelet-exporter/config.yaml": {"other", ""},
-	}
+	encoded := "x" + base64.StdEncoding.EncodeToString([]byte("a"+canary+"b"))
+	files := table.Map[struct{ Text, Want string }](t, `
+		/etc/plain                           | "zone: eu-central-1\n"           |
+		/etc/ca.crt                          | "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n" |
+		/etc/copy                            | "password=CANARY-k2 \"q\" <&>\n" | contains a secret of this node
+		/etc/json                            | {"p": "CANARY-k2 \"q\" <&>"}     | contains a secret of this node
+		/etc/base64                          | {encoded}                        | contains a secret of this node
+		/etc/key
+		  | "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEICANARY\n-----END PRIVATE KEY-----\n" |
+		/etc/proxy                           | "p=http://u:CANARY-pw@proxy\n"   |
+		/etc/variable                        | correct horse                    | contains a secret of this node
+		/etc/shadow                          | "root:*:1::::::\n"               | /etc/shadow
+		/run/credentials/prelet.service/k3   | other                            | /run/credentials
+		/etc/credstore/k4                    | other                            | /etc/credstore
+		/var/lib/prelet/generations/1/new/x  | other                            | /var/lib/prelet
+		/var/lib/prelet-exporter/config.yaml | other                            |
+	`, "encoded", encoded)
 	for p, f := range files {
-		place(t, root, p, f.text)
+		place(t, root, p, f.Text)
 	}
 	must(t, os.Symlink("../run/credentials/prelet.service/k3", filepath.Join(root, "etc/link")))
-	files["/etc/link"] = struct{ text, want string }{"", "/run/credentials"}
+	files["/etc/link"] = struct{ Text, Want string }{"", "/run/credentials"}
 	l := newSecretive(t, root)
 
 	must(t, os.Chmod(filepath.Join(root, "run/credentials"), 0o700))
 	for p, f := range files {
 		got, a, err := tape.File.Ask(t.Context(), l, tape.FileReq{Path: p})
 		switch {
-		case f.want == "" && (err != nil || got.Text != f.text):
+		case f.Want == "" && (err != nil || got.Text != f.Text):
 			t.Errorf("%s: got %q, %v; want its text", p, got.Text, err)
-		case f.want != "" && (a.Code() != fault.Denied || !strings.Contains(a.Why(), f.want)):
-			t.Errorf("%s: got %q, %s %q; want denied for %q", p, got.Text, a.Code(), a.Why(), f.want)
+		case f.Want != "" && (a.Code() != fault.Denied || !strings.Contains(a.Why(), f.Want)):
+			t.Errorf("%s: got %q, %s %q; want denied for %q", p, got.Text, a.Code(), a.Why(), f.Want)
 		}
 		if strings.Contains(a.Why(), "CANARY") {
 			t.Errorf("%s: got reason %q, want it without the secret", p, a.Why())
@@ -98,22 +94,25 @@ func TestDescribeSecret(t *testing.T) {
 			"https://10.0.0.1:6443}\nusers:\n- name: u\n  user: " + user + "\n"
 	}
 	encoded := base64.StdEncoding.EncodeToString([]byte("x" + pem))
-	for text, want := range map[string]string{
-		"zone: eu-central-1\n": "",
-		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n": "",
-		kubeconfig("{}"): "",
-		pem:              "a private key",
-		encoded[:30] + "\n" + encoded[30:] + "\n":                                               "a private key",
-		kubeconfig("{client-key-data: " + base64.StdEncoding.EncodeToString([]byte(pem)) + "}"): "a private key",
-		kubeconfig("{\"token\": abcdef}"):                                                       "a kubeconfig with credentials",
-		kubeconfig("{username: a, password: b}"):                                                "a kubeconfig with credentials",
-		"abcdef.0123456789abcdef\n":                                                             "a bootstrap token",
-		"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl":                              "a token of a service account",
-		"apiVersion: v1\nkind: Secret # x\nstringData: {a: b}\n":                                "a Secret of Kubernetes",
-		`{"kind":"SecretList","items":[]}`:                                                      "a Secret of Kubernetes",
-		"kind: SecretStore\nname: kind: Secret x\n":                                             "",
-		"root:$6$abc$def/ghi:19000:0:99999:7:::\n":                                              "hashes of passwords",
-	} {
+	bare, byToken, byPassword := kubeconfig("{}"), kubeconfig("{\"token\": abcdef}"), kubeconfig("{username: a, password: b}")
+	byKey := kubeconfig("{client-key-data: " + base64.StdEncoding.EncodeToString([]byte(pem)) + "}")
+	inLines := encoded[:30] + "\n" + encoded[30:] + "\n"
+	for text, want := range table.Map[string](t, `
+		"zone: eu-central-1\n"                      |
+		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n" |
+		{bare}                                      |
+		{pem}                                       | a private key
+		{inLines}                                   | a private key
+		{byKey}                                     | a private key
+		{byToken}                                   | a kubeconfig with credentials
+		{byPassword}                                | a kubeconfig with credentials
+		"abcdef.0123456789abcdef\n"                 | a bootstrap token
+		eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl | a token of a service account
+		"apiVersion: v1\nkind: Secret # x\nstringData: {a: b}\n" | a Secret of Kubernetes
+		{"kind":"SecretList","items":[]}            | a Secret of Kubernetes
+		"kind: SecretStore\nname: kind: Secret x\n" |
+		"root:$6$abc$def/ghi:19000:0:99999:7:::\n"  | hashes of passwords
+	`, "bare", bare, "pem", pem, "inLines", inLines, "byKey", byKey, "byToken", byToken, "byPassword", byPassword) {
 		if got := DescribeSecret(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
@@ -123,45 +122,47 @@ func TestDescribeSecret(t *testing.T) {
 // TestPrivateTargets keeps the content of a managed file on the node where it may be a secret, and compares it there.
 func TestPrivateTargets(t *testing.T) {
 	const (
-		config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-		header = config + "staticPodURLHeader: {Authorization: [x]}\n"
+		kind   = "kind: KubeletConfiguration\n"
+		config = "apiVersion: kubelet.config.k8s.io/v1beta1\n" + kind
+		fields = "staticPodURLHeader: {Authorization: [x]}\n"
+		header = config + fields
 		state  = `{"policyName":"static","checksum":1}`
 	)
-	files := map[string]struct {
-		text      string
-		mode      os.FileMode
-		isPrivate bool
-	}{
-		"/etc/private":                       {"password=x\n", 0o600, true},
-		"/etc/open":                          {"plain\n", 0o644, false},
-		"/etc/canary":                        {"password=" + canary + "\n", 0o644, true},
-		"/etc/token":                         {"abcdef.0123456789abcdef\n", 0o640, true},
-		"/etc/key-for-all":                   {"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEI\n", 0o644, true},
-		"/etc/kubelet":                       {config, 0o600, false},
-		"/etc/header":                        {strings.TrimPrefix(header, "apiVersion: kubelet.config.k8s.io/v1beta1\n"), 0o600, true},
-		"/etc/header-for-all":                {header, 0o644, true},
-		"/etc/no-header":                     {config + "staticPodURLHeader: {}\n", 0o644, false},
-		"/etc/state":                         {state, 0o600, true},
-		"/etc/app":                           {config + "key: x\n", 0o600, true},
-		"/etc/own/a/x":                       {"password=x\n", 0o644, true},
-		"/etc/group/a/x":                     {"password=x\n", 0o644, true},
-		"/etc/all/a/x":                       {"password=x\n", 0o644, false},
-		"/etc/own/config":                    {config, 0o644, false},
-		"/etc/0640":                          {"plain\n", 0o640, true},
-		"/etc/0660":                          {"plain\n", 0o660, true},
-		"/etc/0604":                          {"plain\n", 0o604, true},
-		"/etc/0444":                          {"plain\n", 0o444, false},
-		"/etc/below/0705/x":                  {"plain\n", 0o644, true},
-		"/etc/below/0711/x":                  {"plain\n", 0o644, false},
-		"/var/lib/kubelet/cpu_manager_state": {state, 0o600, false},
-		"/var/lib/kubelet/creds.yaml":        {"kind: CredentialProviderConfig\n", 0o644, false},
-		"/var/lib/kubelet/own":               {"password=x\n", 0o600, true},
-		"/var/lib/kubelet/b/a/x":             {"password=x\n", 0o644, true},
-		"/srv/var/lib/kubelet/a/x":           {"password=x\n", 0o644, true},
-	}
+	files := table.Map[struct {
+		Text      string
+		Mode      os.FileMode
+		IsPrivate bool
+	}](t, `
+		/etc/private                       | "password=x\n"                         | 0o600 | true
+		/etc/open                          | "plain\n"                              | 0o644 | false
+		/etc/canary                        | "password=CANARY-k2 \"q\" <&>\n"       | 0o644 | true
+		/etc/token                         | "abcdef.0123456789abcdef\n"            | 0o640 | true
+		/etc/key-for-all                   | "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEI\n" | 0o644 | true
+		/etc/kubelet                       | {config}                               | 0o600 | false
+		/etc/header                        | "kind: KubeletConfiguration\n{fields}" | 0o600 | true
+		/etc/header-for-all                | {header}                               | 0o644 | true
+		/etc/no-header                     | "{config}staticPodURLHeader: {}\n" | 0o644 | false
+		/etc/state                         | {state}                                | 0o600 | true
+		/etc/app                           | "{config}key: x\n"                     | 0o600 | true
+		/etc/own/a/x                       | "password=x\n"                         | 0o644 | true
+		/etc/group/a/x                     | "password=x\n"                         | 0o644 | true
+		/etc/all/a/x                       | "password=x\n"                         | 0o644 | false
+		/etc/own/config                    | {config}                               | 0o644 | false
+		/etc/0640                          | "plain\n"                              | 0o640 | true
+		/etc/0660                          | "plain\n"                              | 0o660 | true
+		/etc/0604                          | "plain\n"                              | 0o604 | true
+		/etc/0444                          | "plain\n"                              | 0o444 | false
+		/etc/below/0705/x                  | "plain\n"                              | 0o644 | true
+		/etc/below/0711/x                  | "plain\n"                              | 0o644 | false
+		/var/lib/kubelet/cpu_manager_state | {state}                                | 0o600 | false
+		/var/lib/kubelet/creds.yaml        | "kind: CredentialProviderConfig\n"     | 0o644 | false
+		/var/lib/kubelet/own               | "password=x\n"                         | 0o600 | true
+		/var/lib/kubelet/b/a/x             | "password=x\n"                         | 0o644 | true
+		/srv/var/lib/kubelet/a/x           | "password=x\n"                         | 0o644 | true
+	`, "config", config, "fields", fields, "header", header, "state", state)
 	root := t.TempDir()
 	for path, file := range files {
-		placeMode(t, root, path, file.text, file.mode)
+		placeMode(t, root, path, file.Text, file.Mode)
 	}
 	for path, mode := range table.Map[os.FileMode](t, `
 		# not a folder of the node
@@ -180,7 +181,7 @@ func TestPrivateTargets(t *testing.T) {
 	l := newSecretive(t, root)
 
 	for path, file := range files {
-		want := file.isPrivate
+		want := file.IsPrivate
 		got, _, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: path})
 		if err != nil || got.Private != want || want != (got.SHA256 == "") || want != (got.Text == "") {
 			t.Errorf("%s: got %+v, %v; want private %t", path, got, err, want)

@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestServing checks the existing files, and what the plan writes in place of them.
@@ -23,42 +24,46 @@ func TestServing(t *testing.T) {
 	for name, text := range map[string]string{"ca": ca, "cert": cert, "key": key, "other": other, "none": "hello"} {
 		place(t, dir, name, text)
 	}
-	secret := func(name string) *string { s := "\ue000cred:" + name + "\ue001"; return &s }
+	planned := func(text string) *string { // nil for a file that the plan does not write
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
 	l := newLive(t, Sources{Credentials: creds{"key": key, "other": other}})
 
-	for _, c := range []struct {
-		cert, key         string
-		certText, keyText *string
-		refused           string
-		fail              fault.Code
-	}{
-		{cert: "ca"},
-		{cert: "none", refused: `error loading CA bundle for "client-ca-bundle::` + dir + `/none": data does not contain`},
-		{cert: "gone", fail: fault.Absent},
-		{cert: "cert", key: "key"},
-		{cert: "cert", key: "other", refused: "tls: private key does not match public key"},
-		{cert: "cert", key: "gone", fail: fault.Absent},
-		{cert: "gone", certText: &cert, key: "gone", keyText: secret("key")},
-		{cert: "none", certText: &cert, key: "key", keyText: secret("other"), refused: "does not match"},
-		{cert: "cert", key: "key", keyText: secret("gone"), fail: fault.CredentialMissing},
-		{cert: ".", refused: "is a directory"},
-		{cert: "cert", key: ".", refused: "is a directory"},
-	} {
-		r := tape.ServingReq{Cert: filepath.Join(dir, c.cert), CertText: c.certText, KeyText: c.keyText}
-		if c.key != "" {
-			r.Key = filepath.Join(dir, c.key)
+	for _, c := range table.Rows[struct {
+		Cert, Key, CertText, KeyText, Refused string
+		Fail                                  fault.Code
+	}](t, `
+		ca   |       |        |              |                                            |
+		none |       |        |              | error loading CA bundle for "client-ca-bundle::{dir}/none": data does not contain |
+		gone |       |        |              |                                            | absent
+		cert | key   |        |              |                                            |
+		cert | other |        |              | tls: private key does not match public key |
+		cert | gone  |        |              |                                            | absent
+		gone | gone  | {cert} | {cred:key}   |                                            |
+		none | key   | {cert} | {cred:other} | does not match                             |
+		cert | key   |        | {cred:gone}  |                                            | credential
+		.    |       |        |              | is a directory                             |
+		cert | .     |        |              | is a directory                             |
+	`, "dir", dir, "cert", cert, "cred:key", "\ue000cred:key\ue001", "cred:other", "\ue000cred:other\ue001",
+		"cred:gone", "\ue000cred:gone\ue001") {
+		r := tape.ServingReq{Cert: filepath.Join(dir, c.Cert), CertText: planned(c.CertText), KeyText: planned(c.KeyText)}
+		if c.Key != "" {
+			r.Key = filepath.Join(dir, c.Key)
 		}
 		got, a, err := tape.Serving.Ask(t.Context(), l, r)
-		if a.Code() != c.fail || (err == nil) != (c.fail == "") {
-			t.Errorf("%s, %s: got %+v, want code %q", c.cert, c.key, a, c.fail)
+		if a.Code() != c.Fail || (err == nil) != (c.Fail == "") {
+			t.Errorf("%s, %s: got %+v, want code %q", c.Cert, c.Key, a, c.Fail)
 		}
-		if !strings.Contains(got.Refused, c.refused) || (got.Refused == "") != (c.refused == "") {
-			t.Errorf("%s, %s: got %q, want %q", c.cert, c.key, got.Refused, c.refused)
+		if !strings.Contains(got.Refused, c.Refused) || (got.Refused == "") != (c.Refused == "") {
+			t.Errorf("%s, %s: got %q, want %q", c.Cert, c.Key, got.Refused, c.Refused)
 		}
 		for line := range strings.Lines(key + other) {
 			line = strings.TrimSpace(line)
 			if !strings.Contains(line, "-----") && strings.Contains(string(a.Value)+a.Why(), line) {
-				t.Errorf("%s, %s: got a private key in the answer, want none", c.cert, c.key)
+				t.Errorf("%s, %s: got a private key in the answer, want none", c.Cert, c.Key)
 			}
 		}
 	}

@@ -27,33 +27,36 @@ func writeFolder(t *testing.T, files map[string]string) Folder {
 
 func TestFolderTrust(t *testing.T) {
 	ca, other := demo.NewAuthority("a"), demo.NewAuthority("b")
-	for name, c := range map[string]struct {
-		text string
-		pins []string
-		by   string
-		code fault.Code
-		why  string
-	}{
-		"a CA":               {string(ca.CAPEM()), nil, ByCAFile, "", ""},
-		"a pinned CA":        {string(ca.CAPEM()), []string{ca.CAHash()}, ByPins, "", ""},
-		"pins of another CA": {string(ca.CAPEM()), []string{other.CAHash()}, "", fault.ClusterUntrusted, "ca.crt: "},
-		"no certificate":     {"hello", nil, "", fault.ClusterUnusable, "ca.crt contains no certificate"},
-		"no file":            {"", nil, "", fault.Absent, "ca.crt: no such file or directory"},
-	} {
+	text := string(ca.CAPEM())
+	for name, c := range table.Map[struct {
+		Text string
+		Pins []string
+		By   string
+		Code fault.Code
+		Why  string
+	}](t, `
+		a CA               | {text} |                | ca_file        |                   |
+		a pinned CA        | {text} | {ca.CAHash}    | ca_cert_hashes |                   |
+		pins of another CA | {text} | {other.CAHash} |                | cluster-untrusted | "ca.crt: "
+		no certificate     | hello  |                |                | cluster-unusable
+		  | ca.crt contains no certificate
+		no file            |        |                |                | absent
+		  | ca.crt: no such file or directory
+	`, "text", text, "ca.CAHash", ca.CAHash(), "other.CAHash", other.CAHash()) {
 		files := map[string]string{}
-		if c.text != "" {
-			files["ca.crt"] = c.text
+		if c.Text != "" {
+			files["ca.crt"] = c.Text
 		}
-		got, err := writeFolder(t, files).ReadTrust([]string{"a:6443"}, c.pins)
-		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s: got %v, want code %q: %s", name, err, c.code, c.why)
+		got, err := writeFolder(t, files).ReadTrust([]string{"a:6443"}, c.Pins)
+		if fault.CodeOf(err) != c.Code || err != nil && !strings.Contains(err.Error(), c.Why) {
+			t.Errorf("%s: got %v, want code %q: %s", name, err, c.Code, c.Why)
 		}
 		if err != nil {
 			continue
 		}
-		isSame := got.PEM == c.text && got.Hash == ca.CAHash() && slices.Equal(got.Servers, []string{"a:6443"})
-		if !isSame || got.VerifiedBy != c.by {
-			t.Errorf("%s: got %+v, want the CA with pin %s by %s", name, got, ca.CAHash(), c.by)
+		isSame := got.PEM == c.Text && got.Hash == ca.CAHash() && slices.Equal(got.Servers, []string{"a:6443"})
+		if !isSame || got.VerifiedBy != c.By {
+			t.Errorf("%s: got %+v, want the CA with pin %s by %s", name, got, ca.CAHash(), c.By)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
@@ -117,27 +119,28 @@ func TestCAHashes(t *testing.T) {
 	if got, err = CAHashes(both); err != nil || len(got) != 2 || got[0] != ca.CAHash() || got[1] != opensslPin {
 		t.Errorf("%v, %v", got, err)
 	}
-	other := demo.NewAuthority("third").CAHash()
-	for _, c := range []struct {
-		pins      []string
-		want      []string // chosen
-		leftOut   int
-		unmatched []string
-	}{
-		{nil, []string{opensslPin, ca.CAHash()}, 0, nil}, // the oldest first
-		{[]string{ca.CAHash(), strings.ToUpper(opensslPin)}, []string{opensslPin, ca.CAHash()}, 0, nil},
-		{[]string{ca.CAHash()}, []string{ca.CAHash()}, 1, nil},
-		{[]string{opensslPin, other}, []string{opensslPin}, 1, []string{other}},
-	} {
-		got, err := Choose(both, c.pins)
+	other, upper := demo.NewAuthority("third").CAHash(), strings.ToUpper(opensslPin)
+	for _, c := range table.Rows[struct {
+		Pins      []string
+		Want      []string // chosen
+		LeftOut   int
+		Unmatched []string
+	}](t, `
+		# the oldest first
+		""                   | {opensslPin} {ca.CAHash} | 0 |
+		{ca.CAHash} {upper}  | {opensslPin} {ca.CAHash} | 0 |
+		{ca.CAHash}          | {ca.CAHash}              | 1 |
+		{opensslPin} {other} | {opensslPin}             | 1 | {other}
+	`, "opensslPin", opensslPin, "ca.CAHash", ca.CAHash(), "upper", upper, "other", other) {
+		got, err := Choose(both, c.Pins)
 		if err != nil {
-			t.Errorf("pins %v: got error %v, want none", c.pins, err)
+			t.Errorf("pins %v: got error %v, want none", c.Pins, err)
 			continue
 		}
 		inText, err := CAHashes([]byte(got.PEM))
-		if err != nil || !slices.Equal(inText, c.want) || len(got.LeftOut) != c.leftOut ||
-			!slices.Equal(got.Unmatched, c.unmatched) {
-			t.Errorf("pins %v: got %v, left out %v, unmatched %v, %v", c.pins, inText, got.LeftOut, got.Unmatched, err)
+		if err != nil || !slices.Equal(inText, c.Want) || len(got.LeftOut) != c.LeftOut ||
+			!slices.Equal(got.Unmatched, c.Unmatched) {
+			t.Errorf("pins %v: got %v, left out %v, unmatched %v, %v", c.Pins, inText, got.LeftOut, got.Unmatched, err)
 		}
 	}
 	inOrder, err := Choose(both, nil)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -105,25 +107,27 @@ func TestAskHostile(t *testing.T) {
 	)
 
 	block := strings.Repeat("\x00", 16<<10)
+	pings, manySettings := strings.Repeat(ping, 1000), strings.Repeat(settings, 1000)
 
-	for _, test := range []struct {
-		name   string
-		sends  string
-		floods string // again and again
-		closes bool
-	}{
-		{name: "closes at once", closes: true},
-		{name: "sends nothing"},
-		{name: "settings and nothing else", sends: settings},
-		{name: "settings and then closes", sends: settings, closes: true},
-		{name: "HTTP/1.1", sends: "HTTP/1.1 400 Bad Request\r\n\r\n"},
-		{name: "pings without end", sends: settings, floods: strings.Repeat(ping, 1000)},
-		{name: "settings without end", sends: settings, floods: strings.Repeat(settings, 1000)},
-		{name: "headers without end", sends: settings + headers + block, floods: more + block},
-		{name: "data without end", sends: settings, floods: unasked + block},
-		{name: "zeros without end", floods: block},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, test := range table.Rows[struct {
+		Name   string
+		Sends  string
+		Floods string // again and again
+		Closes bool
+	}](t, `
+		closes at once            |                                   |                | true
+		sends nothing             |                                   |                | false
+		settings and nothing else | {settings}                        |                | false
+		settings and then closes  | {settings}                        |                | true
+		HTTP/1.1                  | "HTTP/1.1 400 Bad Request\r\n\r\n" |                | false
+		pings without end         | {settings}                        | {pings}        | false
+		settings without end      | {settings}                        | {manySettings} | false
+		headers without end       | {settings}{headers}{block}        | {more}{block}  | false
+		data without end          | {settings}                        | {unasked}{block} | false
+		zeros without end         |                                   | {block}        | false
+	`, "settings", settings, "headers", headers, "block", block, "more", more, "unasked", unasked, "pings", pings,
+		"manySettings", manySettings) {
+		t.Run(test.Name, func(t *testing.T) {
 			t.Parallel()
 
 			listener, socket := listen(t)
@@ -135,7 +139,7 @@ func TestAskHostile(t *testing.T) {
 						return
 					}
 
-					go attack(conn, test.sends, test.floods, test.closes)
+					go attack(conn, test.Sends, test.Floods, test.Closes)
 				}
 			}()
 

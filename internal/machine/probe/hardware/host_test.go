@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/model/tape"
+	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
 // writeTree writes files below a new folder.
@@ -24,37 +25,44 @@ func writeTree(t *testing.T, files map[string]string) (root string) {
 	return root
 }
 
+// writeFiles writes files below a new folder, each as PATH=TEXT.
+func writeFiles(t *testing.T, list []string) (root string) {
+	t.Helper()
+	files := map[string]string{}
+	for _, file := range list {
+		path, text, _ := strings.Cut(file, "=")
+		files[path] = text
+	}
+
+	return writeTree(t, files)
+}
+
 func TestReadHost(t *testing.T) {
-	const controllers = "sys/fs/cgroup/cgroup.controllers"
-	for _, c := range []struct {
-		name  string
-		files map[string]string
-		want  tape.HostAns
-	}{
-		{"a network in the folder of containerd", map[string]string{
-			"etc/containerd/config.toml": "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nconf_dir = \"/opt/cni\"\n",
-			"opt/cni/10-calico.conflist": "{}", "usr/bin/mount": "", "sbin/losetup": "",
-		}, tape.HostAns{}},
-		{"no network in the folder of CRI-O", map[string]string{
-			"etc/crio/crio.conf":             "[crio.network]\nnetwork_dir = \"/opt/cni\"\n",
-			"opt/cni/10-calico.conflist.bak": "{}", "usr/bin/mount": "", "sbin/losetup": "",
-		}, tape.HostAns{NoNetwork: "/opt/cni"}},
-		{"fine", map[string]string{
-			"etc/cni/net.d/05-cilium.conf": "{}",
-			"proc/sys/net/ipv4/ip_forward": "1\n", "usr/bin/mount": "", "sbin/losetup": "",
-			controllers: "cpuset cpu io memory hugetlb pids rdma misc\n",
-		}, tape.HostAns{}},
-		{"without forwarding, memory and losetup, which is a folder", map[string]string{
-			"proc/sys/net/ipv4/ip_forward": "0\n", "usr/bin/mount": "", "usr/bin/losetup/file": "",
-			controllers: "cpuset cpu io pids\n",
-		}, tape.HostAns{NoForward: true, Controllers: []string{"memory"}, Programs: []string{"losetup"}, NoNetwork: usualNetworks}},
-		{"other texts", map[string]string{
-			"proc/sys/net/ipv4/ip_forward": "\x00\n0\n", "bin/mount": "", "bin/losetup": "", controllers: "memory2 cpu,cpuset\n",
-		}, tape.HostAns{Controllers: []string{"cpu", "cpuset", "memory", "pids"}, NoNetwork: usualNetworks}},
-		{"nothing can be read", nil, tape.HostAns{Programs: []string{"losetup", "mount"}, NoNetwork: usualNetworks}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ReadHost(t.Context(), writeTree(t, c.files))); diff != "" {
+	for name, c := range cases.Map[struct {
+		NoForward             bool
+		Controllers, Programs []string
+		NoNetwork             string
+		Files                 []string // PATH=TEXT
+	}](t, `
+		a network in the folder of containerd | false |                        |               |
+		  | "etc/containerd/config.toml={containerd}" opt/cni/10-calico.conflist={} usr/bin/mount= sbin/losetup=
+		no network in the folder of CRI-O     | false |                        |               | /opt/cni
+		  | "etc/crio/crio.conf={crio}" opt/cni/10-calico.conflist.bak={} usr/bin/mount= sbin/losetup=
+		fine                                  | false |                        |               |
+		  | etc/cni/net.d/05-cilium.conf={} proc/sys/net/ipv4/ip_forward=1 usr/bin/mount= sbin/losetup= "{controllers}=cpuset cpu io memory hugetlb pids rdma misc\n"
+		without forwarding, memory and losetup, which is a folder | true | memory | losetup  | {usual}
+		  | "proc/sys/net/ipv4/ip_forward=0\n" usr/bin/mount= usr/bin/losetup/file= "{controllers}=cpuset cpu io pids\n"
+		other texts                           | false | cpu cpuset memory pids |               | {usual}
+		  | "proc/sys/net/ipv4/ip_forward=\x00\n0\n" bin/mount= bin/losetup= "{controllers}=memory2 cpu,cpuset\n"
+		nothing can be read                   | false |                        | losetup mount | {usual} |
+	`, "usual", usualNetworks, "controllers", "sys/fs/cgroup/cgroup.controllers",
+		"containerd", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nconf_dir = \"/opt/cni\"\n",
+		"crio", "[crio.network]\nnetwork_dir = \"/opt/cni\"\n") {
+		t.Run(name, func(t *testing.T) {
+			want := tape.HostAns{
+				NoForward: c.NoForward, Controllers: c.Controllers, Programs: c.Programs, NoNetwork: c.NoNetwork,
+			}
+			if diff := cmp.Diff(want, ReadHost(t.Context(), writeFiles(t, c.Files))); diff != "" {
 				t.Errorf("ReadHost: -want +got:\n%s", diff)
 			}
 		})

@@ -2,10 +2,11 @@ package hardware
 
 import (
 	"path"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestKFD reads the compute topologies of real machines. The archive has no PCI bus for them, so each test puts
@@ -15,38 +16,22 @@ func TestKFD(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = archive.Close() })
 
-	tests := map[string]struct {
-		id   string
-		at   []string
-		want string // GiB of each
-		why  string
-	}{
-		// Four partitions of 48 GiB each, two domains.
-		"mi308": {
-			"1002:74a2",
-			strings.Fields(`
-				0000:0a:00.0 0000:80:00.0 0000:a4:00.0 0000:c8:00.0 0001:0b:00.0 0001:81:00.0 0001:a5:00.0
-				0001:c9:00.0
-			`),
-			"191.98",
-			"",
-		},
-		// Partitions, and no memory in the data.
-		"mi300x-cpx": {
-			"1002:74a1",
-			[]string{"0000:05:00.0", "0000:27:00.0", "0000:e5:00.0"},
-			"-",
-			"the driver amdgpu does not report it",
-		},
-		"mi210": {
-			"1002:740f",
-			[]string{"0000:63:00.0", "0000:43:00.0", "0000:e3:00.0"},
-			"-",
-			"the driver amdgpu does not report it",
-		},
-		// An older kernel, without a domain. One node exists twice, by a copy of its folder: that is not a second GPU.
-		"vega": {"1002:6860", []string{"0000:19:00.0"}, "15.98", ""},
-	}
+	tests := cases.Map[struct {
+		ID   string
+		At   []string
+		Want string // GiB of each
+		Why  string
+	}](t, `
+		# Four partitions of 48 GiB each, two domains.
+		mi308      | 1002:74a2
+		  | 0000:0a:00.0 0000:80:00.0 0000:a4:00.0 0000:c8:00.0 0001:0b:00.0 0001:81:00.0 0001:a5:00.0 0001:c9:00.0
+		  | 191.98 |
+		# Partitions, and no memory in the data.
+		mi300x-cpx | 1002:74a1 | 0000:05:00.0 0000:27:00.0 0000:e5:00.0 | - | the driver amdgpu does not report it
+		mi210      | 1002:740f | 0000:63:00.0 0000:43:00.0 0000:e3:00.0 | - | the driver amdgpu does not report it
+		# An older kernel, without a domain. One node exists twice, by a copy of its folder: that is not a second GPU.
+		vega       | 1002:6860 | 0000:19:00.0 | 15.98 |
+	`)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{}
@@ -69,24 +54,24 @@ func TestKFD(t *testing.T) {
 					gpus[withoutFunction(at)+".0"] = true
 				}
 			}
-			for _, at := range tt.at {
+			for _, at := range tt.At {
 				if !gpus[at] {
 					t.Errorf("want a GPU at %s in the topology, got %v", at, gpus)
 				}
-				pci(files, at, tt.id, "120000", "amdgpu", nil)
+				pci(files, at, tt.ID, "120000", "amdgpu", nil)
 			}
-			pci(files, "0000:fe:00.0", tt.id, "120000", "amdgpu", nil) // not in the topology
+			pci(files, "0000:fe:00.0", tt.ID, "120000", "amdgpu", nil) // not in the topology
 			pci(
 				files,
 				"0000:ff:00.0",
-				tt.id,
+				tt.ID,
 				"120000",
 				"amdgpu",
 				map[string]string{"mem_info_vram_total": "206141652992\n"},
 			)
 			facts := detect(t, ReadOptions{Tree: tree(t, files)})
 			for _, a := range facts.Accelerators {
-				want, reason := tt.want, tt.why
+				want, reason := tt.Want, tt.Why
 				switch *a.Address {
 				case "0000:fe:00.0":
 					want, reason = "-", "the driver amdgpu does not report it"
@@ -100,7 +85,7 @@ func TestKFD(t *testing.T) {
 					t.Errorf("%s: %q, want %q", *a.Address, got, reason)
 				}
 			}
-			if diff := cmp.Diff(len(tt.at)+2, len(facts.Accelerators)); diff != "" {
+			if diff := cmp.Diff(len(tt.At)+2, len(facts.Accelerators)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/model/tape"
+	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestLiveRouteIsTheKernels compares the route with the kernel's own table, and its source with that of a socket.
@@ -124,26 +125,32 @@ func TestSourceOfARoute(t *testing.T) {
 	}
 	facts := detect(t, ReadOptions{Tree: tree(t, map[string]string{"addresses.json": "{" + strings.Join(lists, ",") + "}"})})
 	d := &detection{facts: facts}
-	at := func(s string) *string { return &s }
+	optional := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
 
-	for name, tt := range map[string]struct {
-		in   tape.Route
-		ipv6 bool
-		want string
-	}{
-		"set":                {in: tape.Route{Interface: at("eth0"), Source: at("192.0.2.1")}, want: "192.0.2.1"},
-		"the gateway's":      {in: tape.Route{Interface: at("eth0"), Gateway: at("203.0.113.1")}, want: "203.0.113.7"},
-		"the first":          {in: tape.Route{Interface: at("eth0")}, want: "198.51.100.7"},
-		"IPv6":               {in: tape.Route{Interface: at("eth0"), Gateway: at("fe80::1")}, ipv6: true, want: "2001:db8::7"},
-		"loopback's":         {in: tape.Route{Interface: at("swp1"), Gateway: at("fe80::1")}, want: "203.0.113.9"},
-		"none":               {in: tape.Route{Interface: at("swp1")}, ipv6: true},
-		"without interface":  {},
-		"unknown interface":  {in: tape.Route{Interface: at("eth9")}, ipv6: true},
-		"nonsensical things": {in: tape.Route{Interface: at("swp1"), Gateway: at("x")}, ipv6: true},
-	} {
-		got := d.addSource(tt.in, !tt.ipv6).Source
-		if (got == nil) != (tt.want == "") || got != nil && *got != tt.want {
-			t.Errorf("%s: got %v, want %q", name, got, tt.want)
+	for name, c := range cases.Map[struct {
+		Interface, Gateway, Source string
+		IsIPv6                     bool
+		Want                       string
+	}](t, `
+		set                | eth0 |             | 192.0.2.1 | false | 192.0.2.1
+		the gateway's      | eth0 | 203.0.113.1 |           | false | 203.0.113.7
+		the first          | eth0 |             |           | false | 198.51.100.7
+		IPv6               | eth0 | fe80::1     |           | true  | 2001:db8::7
+		loopback's         | swp1 | fe80::1     |           | false | 203.0.113.9
+		none               | swp1 |             |           | true  |
+		without interface  |      |             |           | false |
+		unknown interface  | eth9 |             |           | true  |
+		nonsensical things | swp1 | x           |           | true  |
+	`) {
+		in := tape.Route{Interface: optional(c.Interface), Gateway: optional(c.Gateway), Source: optional(c.Source)}
+		got := d.addSource(in, !c.IsIPv6).Source
+		if (got == nil) != (c.Want == "") || got != nil && *got != c.Want {
+			t.Errorf("%s: got %v, want %q", name, got, c.Want)
 		}
 	}
 }

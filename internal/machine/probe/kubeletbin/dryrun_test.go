@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
@@ -65,51 +67,53 @@ func dryRunWithin(t *testing.T, limit time.Duration, script string, words ...str
 // TestDryRun checks how each end of a kubelet is understood.
 func TestDryRun(t *testing.T) {
 	accepted := klog + `"` + dryRunEnd + `"`
-	for name, c := range map[string]struct {
-		script     string
-		isAccepted bool
-		hasAnswer  bool
-		want       string // a part of the refusal, or of why there is no answer
-	}{
-		"accepts":           {"echo '" + accepted + "' >&2; exit 1", true, true, ""},
-		"accepts in JSON":   {`echo '{"ts":1.5,"msg":"command failed","err":"` + dryRunEnd + `"}'; exit 1`, true, true, ""},
-		"a wrapper":         {"exec sh -c 'echo \"$0\"; exit 1' '" + accepted + "'", true, true, ""},
-		"a child that ends": {"(sleep 0.1; echo '" + accepted + "'); exit 1", true, true, ""},
-		"refuses": {
-			"echo '" + klog + `"failed: invalid configuration: maxPods, path: &TypeMeta{Kind:,secret}"'; exit 1`,
-			false, true, "failed: invalid configuration: maxPods",
-		},
-		"refuses in lines": {
-			"printf '%s<\\n\\tbad label\\n\\tin config.yaml\\n >\\n' '" + klog + "'; exit 1",
-			false, true, "bad label in config.yaml",
-		},
-		"panics": {"echo 'panic: unrecognized feature gate: X'; echo; echo 'goroutine 1 [running]:'; exit 2", false, true, "unrecognized feature gate: X"},
-		"its own path": {
-			"for w; do case $w in --config=*) echo \"" + strings.ReplaceAll(klog, `"`, `\"`) + "\\\"failed to load ${w#--config=}\\\"\";; esac; done; exit 1",
-			false, true, "failed to load /etc/kubelet.yaml",
-		},
-		"hangs":              {"sleep 60", false, false, "no answer within"},
-		"forks and hangs":    {"sleep 60 & sleep 60", false, false, "no answer within"},
-		"ends with 0":        {"exit 0", false, false, "ended without an error"},
-		"says nothing":       {"exit 1", false, false, "ended without an error"},
-		"prints for ever":    {"while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done", false, false, "no answer within"},
-		"is killed":          {"kill -9 $$", false, false, "signal: killed"},
-		"has no memory":      {"echo '" + klog + `"fork: cannot allocate memory"'; exit 1`, false, false, "cannot allocate memory"},
-		"no memory for Go":   {"echo 'fatal error: failed to reserve page summary memory'; echo; exit 2", false, false, "page summary memory"},
-		"no thread for Go":   {"printf 'runtime: failed to create new OS thread\\nfatal error: newosproc\\n'; exit 2", false, false, "newosproc"},
-		"writes elsewhere":   {"touch $HERE/x 2>&1 | grep -q -i denied && echo '" + accepted + "'; exit 1", true, true, ""},
-		"writes its folders": {"touch ./x && echo '" + accepted + "'; exit 1", true, true, ""},
-	} {
+	ownPath := "for w; do case $w in --config=*) echo \"" + strings.ReplaceAll(klog, `"`, `\"`) +
+		"\\\"failed to load ${w#--config=}\\\"\";; esac; done; exit 1"
+	for name, c := range table.Map[struct {
+		Script     string
+		IsAccepted bool
+		HasAnswer  bool
+		Want       string // a part of the refusal, or of why there is no answer
+	}](t, `
+		accepts            | echo '{accepted}' >&2; exit 1               | true  | true  |
+		accepts in JSON    | echo '{"ts":1.5,"msg":"command failed","err":"{dryRunEnd}"}'; exit 1 | true  | true  |
+		a wrapper          | exec sh -c 'echo "$0"; exit 1' '{accepted}' | true  | true  |
+		a child that ends  | (sleep 0.1; echo '{accepted}'); exit 1      | true  | true  |
+		refuses
+		  | echo 'E1126 22:30:34.793553 31808 run.go:72] "command failed" err="failed: invalid configuration: maxPods, path: &TypeMeta{Kind:,secret}"'; exit 1
+		  | false | true  | failed: invalid configuration: maxPods
+		refuses in lines   | printf '%s<\n\tbad label\n\tin config.yaml\n >\n' '{klog}'; exit 1 | false | true
+		  | bad label in config.yaml
+		panics             | echo 'panic: unrecognized feature gate: X'; echo; echo 'goroutine 1 [running]:'; exit 2
+		  | false | true  | unrecognized feature gate: X
+		its own path       | {ownPath}                                   | false | true
+		  | failed to load /etc/kubelet.yaml
+		hangs              | sleep 60                                    | false | false | no answer within
+		forks and hangs    | sleep 60 & sleep 60                         | false | false | no answer within
+		ends with 0        | exit 0                                      | false | false | ended without an error
+		says nothing       | exit 1                                      | false | false | ended without an error
+		prints for ever    | while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done | false | false
+		  | no answer within
+		is killed          | kill -9 $$                                  | false | false | signal: killed
+		has no memory      | echo '{klog}"fork: cannot allocate memory"'; exit 1 | false | false
+		  | cannot allocate memory
+		no memory for Go   | echo 'fatal error: failed to reserve page summary memory'; echo; exit 2 | false | false
+		  | page summary memory
+		no thread for Go   | printf 'runtime: failed to create new OS thread\nfatal error: newosproc\n'; exit 2
+		  | false | false | newosproc
+		writes elsewhere   | "touch $HERE/x 2>&1 | grep -q -i denied && echo '{accepted}'; exit 1" | true  | true  |
+		writes its folders | touch ./x && echo '{accepted}'; exit 1      | true  | true  |
+	`, "accepted", accepted, "dryRunEnd", dryRunEnd, "klog", klog, "ownPath", ownPath) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limit := 2 * time.Minute
-			if c.want == "no answer within" {
+			if c.Want == "no answer within" {
 				limit = 4 * time.Second
 			}
-			v, out, err := dryRunWithin(t, limit, c.script)
-			if v.Accepted != c.isAccepted || (err == nil) != c.hasAnswer || !strings.Contains(out, c.want) {
+			v, out, err := dryRunWithin(t, limit, c.Script)
+			if v.Accepted != c.IsAccepted || (err == nil) != c.HasAnswer || !strings.Contains(out, c.Want) {
 				t.Errorf("got accepted %t, %q, error %v; want accepted %t, an answer: %t, with %q",
-					v.Accepted, out, err, c.isAccepted, c.hasAnswer, c.want)
+					v.Accepted, out, err, c.IsAccepted, c.HasAnswer, c.Want)
 			}
 			if strings.Contains(out, "secret") || strings.Contains(out, "dry-run-") {
 				t.Errorf("got %q, want no configuration and no private path", out)

@@ -52,19 +52,22 @@ func checkRefusal(t *testing.T, name string, err error, want string, keys ...str
 
 func TestCheckClientCAs(t *testing.T) {
 	ca, cert, key, _ := newCertificates(t)
+	headers := strings.Replace(ca, "-----\n", "-----\na: b\n\n", 1)
 	const none = `error loading CA bundle for "client-ca-bundle::/ca": data does not contain any valid`
-	for name, c := range map[string]struct{ text, want string }{
-		"one":                     {ca, ""},
-		"several, and a key":      {key + cert + ca, ""},
-		"empty":                   {"", `missing content for CA bundle "client-ca-bundle::/ca"`},
-		"not PEM":                 {"hello", none},
-		"DER":                     {"0\x82\x01\xff", none},
-		"a key only":              {key, none},
-		"a block with headers":    {strings.Replace(ca, "-----\n", "-----\na: b\n\n", 1), none},
-		"a damaged second one":    {ca + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "malformed certificate"},
-		"a damaged one, and a CA": {"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n" + ca, "malformed certificate"},
-	} {
-		checkRefusal(t, name, CheckClientCAs("/ca", []byte(c.text)), c.want, key)
+	for name, c := range table.Map[struct{ Text, Want string }](t, `
+		one                     | {ca}            |
+		several, and a key      | {key}{cert}{ca} |
+		empty                   |                 | missing content for CA bundle "client-ca-bundle::/ca"
+		not PEM                 | hello           | {none}
+		DER                     | "0\x82\x01\xff" | {none}
+		a key only              | {key}           | {none}
+		a block with headers    | {headers}       | {none}
+		a damaged second one    | "{ca}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+		  | malformed certificate
+		a damaged one, and a CA | "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n{ca}"
+		  | malformed certificate
+	`, "ca", ca, "key", key, "cert", cert, "none", none, "headers", headers) {
+		checkRefusal(t, name, CheckClientCAs("/ca", []byte(c.Text)), c.Want, key)
 	}
 }
 

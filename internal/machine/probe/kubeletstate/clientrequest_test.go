@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/testing/table"
+
 	"github.com/prelet/prelet/internal/machine/probe/joined"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/testing/demo"
@@ -42,25 +44,27 @@ func TestClientRequest(t *testing.T) {
 	const denied = `"conditions":[{"type":"Denied","reason":"Policy","message":"unknown machine"}]`
 	const approved = `"conditions":[{"type":"Approved"}]`
 	other := clientRequest(t, "csr-other", "n2", "1s", "")
-	for _, c := range []struct {
-		name, body string
-		code       int
-		says       string
-	}{
-		{"pending", listOf("", other, clientRequest(t, "csr-1", "n1", "12s", "")), 200,
-			"request csr-1 has waited for approval for 12s (as of " + servingNow.UTC().Format(time.RFC3339) +
-				"; prelet verify looks again). Run: kubectl certificate approve csr-1"},
-		{"denied", listOf("", other, clientRequest(t, "csr-1", "n1", "12s", denied)), 200,
-			"request csr-1 is denied (Policy: unknown machine)"},
-		{"denied, and requested again", listOf("", clientRequest(t, "csr-1", "n1", "9m", denied),
-			clientRequest(t, "csr-2", "n1", "3s", "")), 200, "approve csr-2"},
-		{"approved", listOf("", clientRequest(t, "csr-1", "n1", "12s", approved)), 200, "approved, and not signed"},
-		{"of others only", listOf("", other), 200, "journalctl -u kubelet shows why"},
-		{"no right", `{"kind":"Status"}`, 403, "journalctl -u kubelet shows why"},
-		{"a token that has expired", `{"kind":"Status"}`, 401, "does not accept the token"},
-		{"garbage", `<html>`, 200, "journalctl -u kubelet shows why"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	own := func(status string) string { return clientRequest(t, "csr-1", "n1", "12s", status) }
+	others, pending, isDenied := listOf("", other), listOf("", other, own("")), listOf("", other, own(denied))
+	again := listOf("", clientRequest(t, "csr-1", "n1", "9m", denied), clientRequest(t, "csr-2", "n1", "3s", ""))
+	unsigned := listOf("", own(approved))
+	now := servingNow.UTC().Format(time.RFC3339)
+	for _, c := range table.Rows[struct {
+		Name, Body string
+		Code       int
+		Says       string
+	}](t, `
+		pending                     | {pending}         | 200
+		  | request csr-1 has waited for approval for 12s (as of {now}; prelet verify looks again). Run: kubectl certificate approve csr-1
+		denied                      | {isDenied}        | 200 | request csr-1 is denied (Policy: unknown machine)
+		denied, and requested again | {again}           | 200 | approve csr-2
+		approved                    | {unsigned}        | 200 | approved, and not signed
+		of others only              | {others}          | 200 | journalctl -u kubelet shows why
+		no right                    | {"kind":"Status"} | 403 | journalctl -u kubelet shows why
+		a token that has expired    | {"kind":"Status"} | 401 | does not accept the token
+		garbage                     | <html>            | 200 | journalctl -u kubelet shows why
+	`, "pending", pending, "now", now, "isDenied", isDenied, "again", again, "unsigned", unsigned, "others", others) {
+		t.Run(c.Name, func(t *testing.T) {
 			d := demo.New(demo.ServerConfig{})
 			authorized := ""
 			d.Intercept = func(w http.ResponseWriter, r *http.Request, _ int) bool {
@@ -68,8 +72,8 @@ func TestClientRequest(t *testing.T) {
 					return false
 				}
 				authorized = r.Header.Get("Authorization")
-				w.WriteHeader(c.code)
-				_, _ = io.WriteString(w, c.body)
+				w.WriteHeader(c.Code)
+				_, _ = io.WriteString(w, c.Body)
 				return true
 			}
 			d.StartTLS()
@@ -78,9 +82,9 @@ func TestClientRequest(t *testing.T) {
 			place(t, p.Root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(d.URL, "", string(d.CAPEM()), demo.Token))
 
 			err := p.Kubeconfig(t.Context(), "n1")
-			if verdictOf(err) != "failed" || !strings.Contains(err.Error(), c.says) ||
+			if verdictOf(err) != "failed" || !strings.Contains(err.Error(), c.Says) ||
 				strings.Contains(err.Error(), demo.TokenSecret) {
-				t.Errorf("got %v; want a failure with %q, without the token", err, c.says)
+				t.Errorf("got %v; want a failure with %q, without the token", err, c.Says)
 			}
 			if authorized != "Bearer "+demo.Token {
 				t.Errorf("got a request without the token of the join, want one with it")

@@ -101,20 +101,21 @@ func TestFiles(t *testing.T) {
 	place(t, root, "/etc/dir/b", "")
 	place(t, root, "/etc/huge", strings.Repeat("x", generation.MaxContent+1))
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("text")))
+	zeros := strings.Repeat("0", 64)
 	p := Probe{Root: root}
-	for _, c := range []struct {
-		path, sum, state, says string
-	}{
-		{"/etc/a", sum, "ok", ""},
-		{"/etc/a", strings.Repeat("0", 64), "failed", "/etc/a is not as prelet wrote it"},
-		{"/etc/none", sum, "failed", "/etc/none is gone"},
-		{"/etc/huge", sum, "failed", "/etc/huge is not as prelet wrote it"},
-		{"/etc/dir", sum, "unknown", "/etc/dir"},
-	} {
-		err := p.Files(t.Context(), map[string]string{c.path: c.sum})
-		if verdictOf(err) != c.state || err != nil && !strings.Contains(err.Error(), c.says) ||
-			err != nil && strings.Contains(err.Error(), root) && c.state == "failed" {
-			t.Errorf("%s: %v, want %s with %q", c.path, err, c.state, c.says)
+	for _, c := range table.Rows[struct {
+		Path, Sum, State, Says string
+	}](t, `
+		/etc/a    | {sum}   | ok      |
+		/etc/a    | {zeros} | failed  | /etc/a is not as prelet wrote it
+		/etc/none | {sum}   | failed  | /etc/none is gone
+		/etc/huge | {sum}   | failed  | /etc/huge is not as prelet wrote it
+		/etc/dir  | {sum}   | unknown | /etc/dir
+	`, "sum", sum, "zeros", zeros) {
+		err := p.Files(t.Context(), map[string]string{c.Path: c.Sum})
+		if verdictOf(err) != c.State || err != nil && !strings.Contains(err.Error(), c.Says) ||
+			err != nil && strings.Contains(err.Error(), root) && c.State == "failed" {
+			t.Errorf("%s: %v, want %s with %q", c.Path, err, c.State, c.Says)
 		}
 	}
 }

@@ -40,51 +40,59 @@ func TestUnitCredentials(t *testing.T) {
 		writeFile(t, root, path, text)
 	}
 
+	var lines []credentialLine
+	for _, l := range table.Rows[struct {
+		Name, Path, Data       string
+		IsEncrypted, IsPattern bool
+	}](t, `
+		token        | /root/token        |          | false | false
+		gone         | /root/none         |          | false | false
+		both         | both               |          | false | false
+		renamed      | vendor             |          | false | false
+		missing      | missing            |          | false | false
+		default      | default            |          | false | false
+		below        | not-a-folder/below |          | false | false
+		sealed       | sealed             |          | true  | false
+		tpm          | /root/sealed       |          | true  | false
+		prelet.var.* |                    |          | false | true
+		default      |                    | set      | false | false
+		token        |                    | not used | false | false
+		set-sealed   |                    | x        | true  | false
+	`) {
+		line := credentialLine{name: l.Name, path: l.Path, isEncrypted: l.IsEncrypted, isPattern: l.IsPattern}
+		if l.Data != "" {
+			line.data = []byte(l.Data)
+		}
+		lines = append(lines, line)
+	}
+
 	u := &unitCredentials{
 		root:     root,
 		unit:     "prelet-apply.service",
 		siblings: []string{"prelet.service"},
-		lines: func() ([]credentialLine, error) {
-			return []credentialLine{
-				{name: "token", path: "/root/token"},
-				{name: "gone", path: "/root/none"},
-				{name: "both", path: "both"},
-				{name: "renamed", path: "vendor"},
-				{name: "missing", path: "missing"},
-				{name: "default", path: "default"},
-				{name: "below", path: "not-a-folder/below"},
-				{name: "sealed", path: "sealed", isEncrypted: true},
-				{name: "tpm", path: "/root/sealed", isEncrypted: true},
-				{name: "prelet.var.*", isPattern: true},
-				{name: "default", data: []byte("set")},
-				{name: "token", data: []byte("not used")},
-				{name: "set-sealed", data: []byte("x"), isEncrypted: true},
-			}, nil
-		},
+		lines:    func() ([]credentialLine, error) { return lines, nil },
 	}
 
-	for name, want := range map[string]struct {
-		text string
-		err  error
-	}{
-		"token":           {"from a path", nil},
-		"gone":            {"", fs.ErrNotExist},
-		"both":            {"received", nil},
-		"renamed":         {"of the image", nil},
-		"missing":         {"", fs.ErrNotExist},
-		"below":           {"", fs.ErrNotExist},
-		"default":         {"set", nil},
-		"sealed":          {"decrypted at boot", nil},
-		"tpm":             {"", ErrEncrypted},
-		"set-sealed":      {"", ErrEncrypted},
-		"prelet.var.zone": {"az1", nil},
-		"prelet.var.rack": {"", ErrEncrypted},
-		"prelet.var.none": {"", fs.ErrNotExist},
-		"not-loaded":      {"", fs.ErrNotExist},
-	} {
+	failures := map[string]error{"missing": fs.ErrNotExist, "encrypted": ErrEncrypted}
+	for name, c := range table.Map[struct{ Text, Failure string }](t, `
+		token           | from a path       |
+		gone            |                   | missing
+		both            | received          |
+		renamed         | of the image      |
+		missing         |                   | missing
+		below           |                   | missing
+		default         | set               |
+		sealed          | decrypted at boot |
+		tpm             |                   | encrypted
+		set-sealed      |                   | encrypted
+		prelet.var.zone | az1               |
+		prelet.var.rack |                   | encrypted
+		prelet.var.none |                   | missing
+		not-loaded      |                   | missing
+	`) {
 		got, err := Credentials{unit: u}.Read(name)
-		if string(got) != want.text || !errors.Is(err, want.err) || (err == nil) != (want.err == nil) {
-			t.Errorf("%s: got %q, %v; want %q, %v", name, got, err, want.text, want.err)
+		if want := failures[c.Failure]; string(got) != c.Text || !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("%s: got %q, %v; want %q, %v", name, got, err, c.Text, want)
 		}
 	}
 
@@ -103,38 +111,44 @@ func TestUnitCredentials(t *testing.T) {
 // TestCredentialsInUnit reads in the unit what its systemd did not pass to it, from the plain stores and only what a line
 // of the unit names. Systemd is asked for these lines only where a store has more than was passed.
 func TestCredentialsInUnit(t *testing.T) {
-	loaded := credentialLine{name: "bootstrap-token", path: "bootstrap-token"}
-	imported := credentialLine{name: "prelet.var.*", isPattern: true}
-	for _, c := range []struct {
-		systemd string
-		lines   []credentialLine
-		passed  string // names, in the folder of the unit's credentials
-		stored  string // names, in a plain store
-		want    string // names that can be read, and that Names returns
-		asks    bool   // whether the lines are asked for
-	}{
-		{"247", []credentialLine{loaded}, "-", "bootstrap-token other", "bootstrap-token", true},
-		{"249", []credentialLine{loaded}, "", "bootstrap-token prelet.var.zone other", "bootstrap-token", true},
-		{"249, with a drop-in", []credentialLine{loaded, {name: "db", path: "db"}}, "", "db", "db", true},
-		{"249, missing, with another one", []credentialLine{loaded, {name: "db", path: "db"}}, "", "other", "", true},
-		{"249, missing", []credentialLine{loaded}, "", "", "", false},
-		{"249, given by a path", []credentialLine{loaded}, "bootstrap-token", "", "bootstrap-token", false},
-		{"252", []credentialLine{loaded}, "bootstrap-token", "bootstrap-token", "bootstrap-token", false},
-		{"254, and a token of later", []credentialLine{loaded, imported}, "prelet.var.zone",
-			"bootstrap-token prelet.var.zone", "bootstrap-token prelet.var.zone", true},
-	} {
+	for _, c := range table.Rows[struct {
+		Systemd string
+		Lines   []string // names; one with * is a pattern
+		Passed  []string // names, in the folder of the unit's credentials; "-": there is none
+		Stored  []string // names, in a plain store
+		Want    string   // names that can be read, and that Names returns
+		Asks    bool     // whether the lines are asked for
+	}](t, `
+		247                            | bootstrap-token    | -               | bootstrap-token other | bootstrap-token | true
+		249                            | bootstrap-token    |                 | bootstrap-token prelet.var.zone other | bootstrap-token | true
+		249, with a drop-in            | bootstrap-token db |                 | db                    | db              | true
+		249, missing, with another one | bootstrap-token db |                 | other                 |                 | true
+		249, missing                   | bootstrap-token    |                 |                       |                 | false
+		249, given by a path           | bootstrap-token    | bootstrap-token |                       | bootstrap-token | false
+		252                            | bootstrap-token    | bootstrap-token | bootstrap-token       | bootstrap-token | false
+		254, and a token of later      | bootstrap-token prelet.var.* | prelet.var.zone | bootstrap-token prelet.var.zone
+		  | bootstrap-token prelet.var.zone | true
+	`) {
+		var lines []credentialLine
+		for _, name := range c.Lines {
+			line := credentialLine{name: name, path: name}
+			if strings.HasSuffix(name, "*") {
+				line = credentialLine{name: name, isPattern: true}
+			}
+			lines = append(lines, line)
+		}
 		root := t.TempDir()
-		for name := range strings.FieldsSeq(c.stored) {
+		for _, name := range c.Stored {
 			writeFile(t, root, "/usr/lib/credstore/"+name, "of "+name)
 		}
 		asked := false
 		in := Credentials{unit: &unitCredentials{root: root, unit: "prelet.service", lines: func() ([]credentialLine, error) {
 			asked = true
-			return c.lines, nil
+			return lines, nil
 		}}}
-		if c.passed != "-" {
+		if !slices.Contains(c.Passed, "-") {
 			in.folder = t.TempDir()
-			for name := range strings.FieldsSeq(c.passed) {
+			for _, name := range c.Passed {
 				writeFile(t, in.folder, name, "of "+name)
 			}
 		}
@@ -147,12 +161,12 @@ func TestCredentialsInUnit(t *testing.T) {
 			case readErr == nil && string(content) == "of "+name && slices.Contains(names, name):
 				got = append(got, name)
 			case !errors.Is(readErr, fs.ErrNotExist) || errors.Is(readErr, ErrNoCredentials):
-				t.Errorf("%s: %s: got %q, %v; names %q", c.systemd, name, content, readErr, names)
+				t.Errorf("%s: %s: got %q, %v; names %q", c.Systemd, name, content, readErr, names)
 			}
 		}
-		if strings.Join(got, " ") != c.want || len(names) != len(got) || err != nil || asked != c.asks {
+		if strings.Join(got, " ") != c.Want || len(names) != len(got) || err != nil || asked != c.Asks {
 			t.Errorf("%s: got %q, names %q, %v, asked %t; want %q, asked %t",
-				c.systemd, got, names, err, asked, c.want, c.asks)
+				c.Systemd, got, names, err, asked, c.Want, c.Asks)
 		}
 	}
 }

@@ -65,43 +65,42 @@ func TestPreletUnits(t *testing.T) {
 // TestUnitsSayWhatWasProven holds the lines without which a scenario on a real boot failed. The comments in the units
 // say which.
 func TestUnitsSayWhatWasProven(t *testing.T) {
-	for _, tc := range []struct {
-		file, key string
-		want      string // words; "": the key must not be there
-	}{
-		{"prelet.service", "Unit.Before", "kubelet.service"},
-		{"prelet.service", "Unit.Wants", "network-online.target"},
-		{"prelet.service", "Unit.After", "network-online.target" + mounts},
-		{"prelet.service", "Service.Type", "oneshot"},
-		{"prelet.service", "Service.RemainAfterExit", "yes"},
-		{"prelet.service", "Service.ExecStart", "/usr/bin/prelet run"},
-		{"prelet.service", "Service.ExecStop", "-/usr/bin/prelet stopping"},
-		{"prelet.service", "Install.WantedBy", "multi-user.target"},
-
-		{"prelet-apply.service", "Unit.Before", ""},
-		{"prelet-apply.service", "Unit.After", "prelet.service" + mounts},
-		{"prelet-apply.service", "Service.Type", "oneshot"},
-		{"prelet-apply.service", "Service.RemainAfterExit", ""},
-		{"prelet-apply.service", "Service.ExecStart", "/usr/bin/prelet run"},
-		{"prelet-apply.service", "Service.RestartSec", "1"},
-		{"prelet-apply.service", "Install.WantedBy", ""},
-
-		{"prelet-verify.service", "Unit.After", "kubelet.service prelet.service prelet-apply.service" + mounts},
-		{"prelet-verify.service", "Unit.ConditionPathExists", "|/run/prelet/generation.pending |!/run/prelet/kubelet.env |/run/prelet/conditions.owed |/run/prelet/verdict.owed"},
-		{"prelet-verify.service", "Service.Type", "exec"},
-		{"prelet-verify.service", "Service.ExecStart", "/usr/bin/prelet verify"},
-		{"prelet-verify.service", "Service.RestartSec", "1"},
-		{"prelet-verify.service", "Service.LoadCredential", ""},
-		{"prelet-verify.service", "Install.WantedBy", "kubelet.service"},
-
-		{"kubelet.service.d/05-prelet-gate.conf", "Unit.Wants", "prelet.service prelet-fallback.service"},
-		{"kubelet.service.d/05-prelet-gate.conf", "Unit.After", "prelet.service prelet-fallback.service"},
-		{"kubelet.service.d/05-prelet-gate.conf", "Unit.Requires", ""},
-		{"kubelet.service.d/05-prelet-gate.conf", "Unit.StartLimitIntervalSec", "0"},
-		{"kubelet.service.d/05-prelet-gate.conf", "Service.EnvironmentFile", "/run/prelet/kubelet.env"},
-	} {
-		if got := strings.Join(parse(t, tc.file).words(tc.key), " "); got != tc.want {
-			t.Errorf("%s: %s is %q, want %q", tc.file, tc.key, got, tc.want)
+	for _, tc := range table.Rows[struct {
+		File, Key string
+		Want      string // words; "": the key must not be there
+	}](t, `
+		prelet.service                        | Unit.Before                | kubelet.service
+		prelet.service                        | Unit.Wants                 | network-online.target
+		prelet.service                        | Unit.After                 | network-online.target{mounts}
+		prelet.service                        | Service.Type               | oneshot
+		prelet.service                        | Service.RemainAfterExit    | yes
+		prelet.service                        | Service.ExecStart          | /usr/bin/prelet run
+		prelet.service                        | Service.ExecStop           | -/usr/bin/prelet stopping
+		prelet.service                        | Install.WantedBy           | multi-user.target
+		prelet-apply.service                  | Unit.Before                |
+		prelet-apply.service                  | Unit.After                 | prelet.service{mounts}
+		prelet-apply.service                  | Service.Type               | oneshot
+		prelet-apply.service                  | Service.RemainAfterExit    |
+		prelet-apply.service                  | Service.ExecStart          | /usr/bin/prelet run
+		prelet-apply.service                  | Service.RestartSec         | 1
+		prelet-apply.service                  | Install.WantedBy           |
+		prelet-verify.service                 | Unit.After
+		  | kubelet.service prelet.service prelet-apply.service{mounts}
+		prelet-verify.service                 | Unit.ConditionPathExists
+		  | "|/run/prelet/generation.pending |!/run/prelet/kubelet.env |/run/prelet/conditions.owed |/run/prelet/verdict.owed"
+		prelet-verify.service                 | Service.Type               | exec
+		prelet-verify.service                 | Service.ExecStart          | /usr/bin/prelet verify
+		prelet-verify.service                 | Service.RestartSec         | 1
+		prelet-verify.service                 | Service.LoadCredential     |
+		prelet-verify.service                 | Install.WantedBy           | kubelet.service
+		kubelet.service.d/05-prelet-gate.conf | Unit.Wants                 | prelet.service prelet-fallback.service
+		kubelet.service.d/05-prelet-gate.conf | Unit.After                 | prelet.service prelet-fallback.service
+		kubelet.service.d/05-prelet-gate.conf | Unit.Requires              |
+		kubelet.service.d/05-prelet-gate.conf | Unit.StartLimitIntervalSec | 0
+		kubelet.service.d/05-prelet-gate.conf | Service.EnvironmentFile    | /run/prelet/kubelet.env
+	`, "mounts", mounts) {
+		if got := strings.Join(parse(t, tc.File).words(tc.Key), " "); got != tc.Want {
+			t.Errorf("%s: %s is %q, want %q", tc.File, tc.Key, got, tc.Want)
 		}
 	}
 }

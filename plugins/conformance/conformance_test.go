@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -360,50 +361,53 @@ func TestBad(t *testing.T) {
 		found    string
 	}
 	tests := map[string][]row{} // by mode: a detector runs once for all of its rows
-	for _, r := range []row{
-		{"early", "handshake", conformance.Failed, "libfoo.so.1"},
-		{"chatty start", "handshake", conformance.Failed, "Welcome"},
-		{"foreign address", "handshake", conformance.Failed, "/run/dbus"},
-		{"tcp", "handshake", conformance.Failed, "tcp"},
-		{"waits by hand", "by-hand", conformance.Failed, "does not end"},
-		{"unstable", "stable-description", conformance.Failed, "second call"},
-		{"unstable between processes", "stable-description", conformance.Failed, "another process"},
-		{"random", "deterministic", conformance.Failed, "second call"},
-		{"random between processes", "deterministic", conformance.Failed, "another process"},
-		{"writer", "no-writes", conformance.Failed, "/tmp/detector-conformance-must-not-exist"},
-		{"network", "no-network", conformance.Note, "socket(AF_INET, "},
-		{"netlink", "no-network", conformance.Note, "socket(AF_NETLINK, "},
-		{"datagrams", "no-network", conformance.Note, "socketpair(AF_UNIX, SOCK_DGRAM, "},
-		{"undeclared", "declared", conformance.Failed, "/bin/true"},
-		{"device", "declared", conformance.Note, "reads /dev/zero"},
-		{
-			"refused",
-			"declared",
-			conformance.Failed,
-			"calls mmap(NULL, 4096, PROT_READ, MAP_SHARED|MAP_ANONYMOUS, -1, 0), which is refused to all detectors",
-		},
-		{"refused", "declared", conformance.Failed, "calls clone(child_stack=NULL, flags=CLONE_NEWUSER|SIGCHLD), which"},
-		{"refused", "declared", conformance.Failed, "calls msgget(IPC_PRIVATE, 000), which"},
-		{"refused", "declared", conformance.Failed, "calls mq_open(\"x\", O_RDONLY), which"},
-		{"refused", "declared", conformance.Failed, "calls semget(IPC_PRIVATE, 1, 000), which"},
-		{"refused", "declared", conformance.Failed, "calls shmget(IPC_PRIVATE, 4096, 000), which"},
-		{"memfd at start", "declared", conformance.Failed, "calls memfd_create(\"x\", 0), which"},
-		{"acts at start", "no-writes", conformance.Failed, "/tmp/detector-conformance-must-not-exist"},
-		{"acts at start", "no-network", conformance.Note, "socket(AF_INET, "},
-		{"acts at start", "declared", conformance.Failed, "runs /bin/true"},
-		{"folder", "no-writes", conformance.Failed, "mkdir "},
-		{"refused", "declared", conformance.Failed, "calls mmap(NULL, 4096, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS|MAP_GROWSDOWN, -1, 0), which"},
-		{"refused", "declared", conformance.Failed, "SOL_SOCKET, SO_SNDBUF, [1048576], 4), which"},
-		{"refused", "declared", conformance.Failed, "calls setxattr(\"/tmp\", \"user.x\", "},
-		{"paths", "handshake", conformance.Failed, "match.paths[0]"},
-		{"another's device", "detect", conformance.Failed, "any_pci_device"},
-		{"empty label", "detect", conformance.Note, "label toy.example/model has no value"},
-		{"wants as needs", "wants", conformance.Failed, "/etc/hostname"},
-		{"odd", "odd", conformance.Failed, "ended"},
-		{"without devices", "detect", conformance.Failed, "no device"},
-		{"orphan", "shutdown", conformance.Failed, "still there"},
-		{"too much", "detect", conformance.Failed, "too many"},
-	} {
+	for line := range strings.Lines(strings.TrimSpace(`
+		early                      | handshake          | failed | libfoo.so.1
+		chatty start               | handshake          | failed | Welcome
+		foreign address            | handshake          | failed | /run/dbus
+		tcp                        | handshake          | failed | tcp
+		waits by hand              | by-hand            | failed | does not end
+		unstable                   | stable-description | failed | second call
+		unstable between processes | stable-description | failed | another process
+		random                     | deterministic      | failed | second call
+		random between processes   | deterministic      | failed | another process
+		writer                     | no-writes          | failed | /tmp/detector-conformance-must-not-exist
+		network                    | no-network         | note   | "socket(AF_INET, "
+		netlink                    | no-network         | note   | "socket(AF_NETLINK, "
+		datagrams                  | no-network         | note   | "socketpair(AF_UNIX, SOCK_DGRAM, "
+		undeclared                 | declared           | failed | /bin/true
+		device                     | declared           | note   | reads /dev/zero
+		refused                    | declared           | failed | calls mmap(NULL, 4096, PROT_READ, MAP_SHARED|MAP_ANONYMOUS, -1, 0), which is refused to all detectors
+		refused                    | declared           | failed | calls clone(child_stack=NULL, flags=CLONE_NEWUSER|SIGCHLD), which
+		refused                    | declared           | failed | calls msgget(IPC_PRIVATE, 000), which
+		refused                    | declared           | failed | calls mq_open("x", O_RDONLY), which
+		refused                    | declared           | failed | calls semget(IPC_PRIVATE, 1, 000), which
+		refused                    | declared           | failed | calls shmget(IPC_PRIVATE, 4096, 000), which
+		memfd at start             | declared           | failed | calls memfd_create("x", 0), which
+		acts at start              | no-writes          | failed | /tmp/detector-conformance-must-not-exist
+		acts at start              | no-network         | note   | "socket(AF_INET, "
+		acts at start              | declared           | failed | runs /bin/true
+		folder                     | no-writes          | failed | "mkdir "
+		refused                    | declared           | failed | calls mmap(NULL, 4096, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS|MAP_GROWSDOWN, -1, 0), which
+		refused                    | declared           | failed | SOL_SOCKET, SO_SNDBUF, [1048576], 4), which
+		refused                    | declared           | failed | "calls setxattr(\"/tmp\", \"user.x\", "
+		paths                      | handshake          | failed | match.paths[0]
+		another's device           | detect             | failed | any_pci_device
+		empty label                | detect             | note   | label toy.example/model has no value
+		wants as needs             | wants              | failed | /etc/hostname
+		odd                        | odd                | failed | ended
+		without devices            | detect             | failed | no device
+		orphan                     | shutdown           | failed | still there
+		too much                   | detect             | failed | too many
+	`)) {
+		cells := strings.SplitN(line, " | ", 4)
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		r := row{cells[0], cells[1], conformance.Outcome(cells[2]), cells[3]}
+		if text, err := strconv.Unquote(r.found); err == nil { // with a space at its end
+			r.found = text
+		}
 		tests[r.mode] = append(tests[r.mode], r)
 	}
 	for mode, wants := range tests {

@@ -248,42 +248,36 @@ pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1
 func TestCommand(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other") // as it would be for another architecture
 	must(t, os.WriteFile(other, []byte("foo"), 0o755))
-	for _, tt := range []struct {
-		args   []string
-		status int
-		stdout string
-		stderr string
-	}{
-		{nil, 64, "describe", ""},
-		{[]string{"help"}, 0, "detect", ""},
-		{[]string{"describe"}, 0, `"name": "toy"`, ""},
-		{[]string{"describe", "-o", "json"}, 0, `"name": "toy"`, ""},
-		{[]string{"describe", "-o", "lock"}, 0, `"sha256": "`, ""},
-		{[]string{"detect", "-o", "lock"}, 64, "", "lock"},
-		{[]string{"describe", "-o", "lock", "--program", other}, 0, `"sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"`, ""},
-		{[]string{"describe", "-o", "lock", "--program", other + ".gone"}, 1, "", "no such file"},
-		{[]string{"describe", "--program", other}, 64, "", "--program is for describe -o lock"},
-		{[]string{"detect", "--root", t.TempDir()}, 0, `"devices": null`, ""},
-		{[]string{"detect", "-o", "json"}, 0, `"devices": null`, ""},
-		{[]string{"detect", "--config", `{"x":1}`}, 1, "no such attribute", ""},
-		{[]string{"detect", "--config", `nonsense`}, 64, "", "want a JSON object"},
-		{[]string{"detect", "--root", "/does/not/exist"}, 1, "", "does/not/exist"},
-		{[]string{"detct"}, 64, "", `no command "detct"`},
-		{[]string{"package", "--program", other}, 1, "", "it is not an ELF program"},
-		{[]string{"describe", "--out", "x"}, 64, "", "not defined: -out"},
-		{[]string{"describe", "--help"}, 0, "detect", ""},
-		{[]string{"detect", "-o", "yaml"}, 64, "", "yaml"},
-	} {
+	names := strings.NewReplacer("OTHER", other, "FOLDER", t.TempDir())
+	for line := range strings.Lines(strings.Trim(`
+		                                     | 64 | describe          |
+		help                                 | 0  | detect            |
+		describe                             | 0  | "name": "toy"     |
+		describe -o json                     | 0  | "name": "toy"     |
+		describe -o lock                     | 0  | "sha256": "       |
+		detect -o lock                       | 64 |                   | lock
+		describe -o lock --program OTHER     | 0  | "sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae" |
+		describe -o lock --program OTHER.gone | 1  |                   | no such file
+		describe --program OTHER             | 64 |                   | --program is for describe -o lock
+		detect --root FOLDER                 | 0  | "devices": null   |
+		detect -o json                       | 0  | "devices": null   |
+		detect --config {"x":1}              | 1  | no such attribute |
+		detect --config nonsense             | 64 |                   | want a JSON object
+		detect --root /does/not/exist        | 1  |                   | does/not/exist
+		detct                                | 64 |                   | no command "detct"
+		package --program OTHER              | 1  |                   | it is not an ELF program
+		describe --out x                     | 64 |                   | not defined: -out
+		describe --help                      | 0  | detect            |
+		detect -o yaml                       | 64 |                   | yaml
+	`, "\n\t")) {
+		cells := strings.Split(line, "|") // arguments, status, and parts of standard output and standard error
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
 		var stdout, stderr strings.Builder
-		if status := sdk.Command(
-			toy(nil),
-			tt.args,
-			&stdout,
-			&stderr,
-		); status != tt.status || !strings.Contains(stdout.String(), tt.stdout) ||
-			!strings.Contains(stderr.String(), tt.stderr) {
-			t.Errorf("%q: got %d\n%s%s\nwant %d, %q, %q",
-				tt.args, status, stdout.String(), stderr.String(), tt.status, tt.stdout, tt.stderr)
+		status := fmt.Sprint(sdk.Command(toy(nil), strings.Fields(names.Replace(cells[0])), &stdout, &stderr))
+		if status != cells[1] || !strings.Contains(stdout.String(), cells[2]) || !strings.Contains(stderr.String(), cells[3]) {
+			t.Errorf("%q: got %s\n%s%s\nwant %q", cells[0], status, stdout.String(), stderr.String(), cells[1:])
 		}
 	}
 }

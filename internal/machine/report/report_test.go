@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 const canary = "s3cr3t-canary"
@@ -329,22 +330,23 @@ func (b *bench) metrics(t *testing.T) map[string]string {
 func TestResultsSurviveTheStart(t *testing.T) {
 	b := newBench(t)
 	again := func(o *ReporterConfig) { o.Continue = true }
-	const (
-		running = `prelet_state{state="running"}`
-		failed  = `prelet_last_result{result="failed"}`
-		ok      = `prelet_last_result{result="ok"}`
-		code    = `prelet_error{code="cluster-unreachable"}`
-		runs    = "prelet_failed_runs_total"
-		success = "prelet_last_success_timestamp_seconds"
-		held    = "prelet_held"
-		until   = "prelet_kubelet_held_until_timestamp_seconds"
-		exit    = "prelet_exit_code"
-	)
-	check := func(when string, want map[string]string) {
+	names := table.Map[string](t, `
+		running | prelet_state{state="running"}
+		failed  | prelet_last_result{result="failed"}
+		ok      | prelet_last_result{result="ok"}
+		code    | prelet_error{code="cluster-unreachable"}
+		runs    | prelet_failed_runs_total
+		success | prelet_last_success_timestamp_seconds
+		held    | prelet_held
+		until   | prelet_kubelet_held_until_timestamp_seconds
+		exit    | prelet_exit_code
+	`)
+	check := func(when, want string) {
 		t.Helper()
 		got := b.metrics(t)
-		for name, value := range want {
-			if got[name] != value {
+		for pair := range strings.FieldsSeq(want) {
+			key, value, _ := strings.Cut(pair, "=")
+			if name := names[key]; name == "" || got[name] != value {
 				t.Errorf("%s: got %s %q, want %q", when, name, got[name], value)
 			}
 		}
@@ -358,44 +360,44 @@ func TestResultsSurviveTheStart(t *testing.T) {
 	}
 
 	run := b.reporter(t, nil)
-	check("first run", map[string]string{running: "1", failed: "0", ok: "0", runs: "0", success: "", exit: ""})
+	check("first run", "running=1 failed=0 ok=0 runs=0 success= exit=")
 	run.Held("abc", "crash loop")
 	run.HoldKubelet(time.Unix(1_900_000_000, 0))
 	finish(run, fault.ClusterUnreachable)
-	check("failed", map[string]string{running: "0", failed: "1", code: "1", runs: "1", held: "1", exit: "20", until: "1900000000"})
+	check("failed", "running=0 failed=1 code=1 runs=1 held=1 exit=20 until=1900000000")
 
 	b.reporter(t, nil)
-	inProgress := map[string]string{running: "1", failed: "1", code: "1", runs: "1", held: "1", exit: "20"}
+	inProgress := "running=1 failed=1 code=1 runs=1 held=1 exit=20"
 	check("repeated", inProgress)
 	run = b.reporter(t, nil)
 	check("killed and repeated", inProgress)
 	finish(run, fault.ClusterUnreachable)
-	check("failed again", map[string]string{failed: "1", runs: "2", held: "0", until: ""})
+	check("failed again", "failed=1 runs=2 held=0 until=")
 
 	verify := b.reporter(t, again)
 	finish(verify, fault.ClusterUnreachable)
-	check("verify keeps the failure", map[string]string{failed: "1", runs: "2"})
+	check("verify keeps the failure", "failed=1 runs=2")
 
 	run = b.reporter(t, nil)
 	run.Verdict("pending", "")
 	finish(run, "")
-	check("pending", map[string]string{ok: "1", failed: "0", code: "", runs: "2", success: ""})
+	check("pending", "ok=1 failed=0 code= runs=2 success=")
 
 	verify = b.reporter(t, again)
 	verify.Verdict("good", "")
 	finish(verify, "")
 	judged := formatNumber(float64(b.now.Unix()))
-	check("good", map[string]string{ok: "1", runs: "2", success: judged})
+	check("good", "ok=1 runs=2 success="+judged)
 
 	verify = b.reporter(t, again)
 	finish(verify, fault.RolledBack)
-	check("unhealthy later", map[string]string{failed: "1", runs: "3", success: judged})
+	check("unhealthy later", "failed=1 runs=3 success="+judged)
 
 	if s := b.load(t); s.Last != nil {
 		t.Errorf("finished: got last_run %+v, want none", s.Last)
 	}
 	b.reporter(t, func(o *ReporterConfig) { o.BootID = strings.Repeat("b", 32) })
-	check("next boot", map[string]string{running: "1", failed: "0", ok: "0", runs: "0", success: ""})
+	check("next boot", "running=1 failed=0 ok=0 runs=0 success=")
 }
 
 func TestFilesAreReplacedWhole(t *testing.T) {
@@ -453,13 +455,14 @@ func TestLoadRefuses(t *testing.T) {
 	if _, err := Load(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: got %v, want fs.ErrNotExist", err)
 	}
+	spans, long := strings.Repeat(",{}", maxLinks), strings.Repeat("x", StatusLimit)
 	for name, text := range map[string]string{
 		"half":    `{"format_version":1,"state":"ok"`,
 		"newer":   `{"format_version":2,"state":"ok"}`,
 		"foreign": `{"state":"ok"}`,
 		"a state": `{"format_version":1,"state":"great"}`,
-		"spans":   `{"format_version":1,"state":"ok","spans":[{}` + strings.Repeat(",{}", maxLinks) + `]}`,
-		"huge":    `{"format_version":1,"state":"ok","summary":"` + strings.Repeat("x", StatusLimit) + `"}`,
+		"spans":   `{"format_version":1,"state":"ok","spans":[{}` + spans + `]}`,
+		"huge":    `{"format_version":1,"state":"ok","summary":"` + long + `"}`,
 	} {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o600))

@@ -91,7 +91,7 @@ func (p peer) method(f http2.Frame) string {
 func (p peer) answer(stream uint32, b []byte) {
 	p.begin(stream)
 	p.data(stream, b)
-	p.headers(stream, true, "grpc-status", "0")
+	p.end(stream)
 }
 
 // pack returns header fields as a block.
@@ -116,6 +116,9 @@ func (p peer) headers(stream uint32, end bool, fields ...string) {
 func (p peer) begin(stream uint32, more ...string) {
 	p.headers(stream, false, append([]string{":status", "200", "content-type", "application/grpc"}, more...)...)
 }
+
+// end sends the trailers of a call that succeeded.
+func (p peer) end(stream uint32) { p.headers(stream, true, "grpc-status", "0") }
 
 // message returns an answer with one warning as gRPC frames it.
 func message(t *testing.T, warning string) []byte {
@@ -204,185 +207,151 @@ type attack struct {
 
 // attacks returns each attack by its name.
 func attacks(t *testing.T) map[string]attack {
-	// answer lets a peer send settings first and then, when Detect was called, what send sends.
-	answer := func(send func(p peer, stream uint32)) func(peer) {
-		return func(p peer) {
+	// answer is the attack of a peer that sends settings first and then, when Detect was called, what send sends.
+	answer := func(want string, send func(p peer, stream uint32)) attack {
+		return attack{want: want, behave: func(p peer) {
 			_ = p.WriteSettings()
 			if stream := p.call(); stream != 0 {
 				send(p, stream)
 			}
-		}
+		}}
 	}
+	tiny := answer("", func(p peer, s uint32) { // 1 MiB in frames of a byte, each of which grpc-go keeps
+		out := bufio.NewWriter(p.conn)
+		tiny := http2.NewFramer(out, nil)
+		b := message(t, strings.Repeat("w", contract.MaxAnswer-100))
+		p.begin(s)
+		for i := range b {
+			_ = tiny.WriteData(s, false, b[i:i+1])
+		}
+		_ = out.Flush()
+		p.end(s)
+	})
+	tiny.large = true
 	good := message(t, "w")
 
 	return map[string]attack{
-		"plain": {behave: answer(func(p peer, s uint32) {
+		"plain": answer("", func(p peer, s uint32) {
 			p.answer(s, good)
-		})},
-		"in pieces": {behave: answer(func(p peer, s uint32) {
+		}),
+		"in pieces": answer("", func(p peer, s uint32) {
 			p.begin(s)
 			p.data(s, good[:2])
 			p.data(s, nil)
 			_ = p.WriteDataPadded(s, false, good[2:], make([]byte, 100))
-			p.headers(s, true, "grpc-status", "0")
-		})},
-		"split headers": {behave: answer(func(p peer, s uint32) {
+			p.end(s)
+		}),
+		"split headers": answer("", func(p peer, s uint32) {
 			block := pack(":status", "200", "content-type", "application/grpc+proto")
 			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block[:3]})
 			_ = p.WriteContinuation(s, true, block[3:])
 			p.data(s, good)
-			p.headers(s, true, "grpc-status", "0")
-		})},
-		"unknown frames": {behave: answer(func(p peer, s uint32) {
+			p.end(s)
+		}),
+		"unknown frames": answer("", func(p peer, s uint32) {
 			_ = p.WriteRawFrame(99, 255, 7, []byte("abc"))
 			_ = p.WritePing(false, [8]byte{})
 			p.answer(s, good)
-		})},
+		}),
 		"closes": {behave: func(p peer) { _ = p.conn.Close() }, want: "its socket does not answer"},
-		"closes in headers": {behave: answer(func(p peer, s uint32) {
+		"closes in headers": answer("its socket does not answer", func(p peer, s uint32) {
 			p.write([]byte{0, 0, 50, 1, 4, 0, 0, 0, byte(s), 1, 2, 3})
 			_ = p.conn.Close()
-		}), want: "its socket does not answer"},
+		}),
 		"HTTP/1": {
 			behave: func(p peer) { p.write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) },
 			want:   "does not speak HTTP/2",
 		},
 		"no settings": {behave: func(p peer) { _ = p.WritePing(false, [8]byte{}) }, want: "does not speak HTTP/2"},
 		"silent":      {behave: func(peer) {}, want: "it exceeded its deadline"},
-		"no answer":   {behave: answer(func(peer, uint32) {}), want: "it exceeded its deadline"},
-		"large frame": {
-			behave: answer(
-				func(p peer, s uint32) { p.write([]byte{255, 255, 255, 0, 0, 0, 0, 0, byte(s)}, make([]byte, 1<<20)) },
-			),
-			want: "does not speak HTTP/2",
-		},
-		"data first": {behave: answer(func(p peer, s uint32) { _ = p.WriteData(s, true, good) }), want: "(Internal)"},
-		"not found": {
-			behave: answer(func(p peer, s uint32) { p.headers(s, true, ":status", "404") }),
-			want:   "it speaks HTTP and not gRPC",
-		},
-		"a page": {behave: answer(func(p peer, s uint32) {
+		"no answer":   answer("it exceeded its deadline", func(peer, uint32) {}),
+		"large frame": answer("does not speak HTTP/2", func(p peer, s uint32) { p.write([]byte{255, 255, 255, 0, 0, 0, 0, 0, byte(s)}, make([]byte, 1<<20)) }),
+		"data first":  answer("(Internal)", func(p peer, s uint32) { _ = p.WriteData(s, true, good) }),
+		"not found":   answer("it speaks HTTP and not gRPC", func(p peer, s uint32) { p.headers(s, true, ":status", "404") }),
+		"a page": answer("it speaks HTTP and not gRPC", func(p peer, s uint32) {
 			p.headers(s, false, ":status", "200", "content-type", "text/html")
 			_ = p.WriteData(s, true, []byte("<html>"))
-		}), want: "it speaks HTTP and not gRPC"},
-		"no status": {
-			behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, true, good) }),
-			want:   "(Internal)",
-		},
-		"odd status": {behave: answer(func(p peer, s uint32) {
+		}),
+		"no status": answer("(Internal)", func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, true, good) }),
+		"odd status": answer("malformed grpc-status", func(p peer, s uint32) {
 			p.begin(s)
 			p.data(s, good)
 			p.headers(s, true, "grpc-status", "ok")
-		}), want: "malformed grpc-status"},
-		"empty": {
-			behave: answer(func(p peer, s uint32) { p.begin(s); p.headers(s, true, "grpc-status", "0") }),
-			want:   "(Internal)",
-		},
-		"two answers": {behave: answer(func(p peer, s uint32) {
+		}),
+		"empty": answer("(Internal)", func(p peer, s uint32) { p.begin(s); p.end(s) }),
+		"two answers": answer("(Internal)", func(p peer, s uint32) {
 			p.answer(s, append(good, good...))
-		}), want: "(Internal)"},
-		"too large": {
-			behave: answer(func(p peer, s uint32) { p.begin(s); p.data(s, []byte{0, 0, 16, 0, 1}) }),
-			want:   "larger than 1024 KiB",
-		},
-		"4 GiB": {
-			behave: answer(
-				func(p peer, s uint32) { p.begin(s); p.data(s, []byte{0, 255, 255, 255, 255}) },
-			),
-			want: "larger than 1024 KiB",
-		},
-		"garbage": {behave: answer(func(p peer, s uint32) {
+		}),
+		"too large": answer("larger than 1024 KiB", func(p peer, s uint32) { p.begin(s); p.data(s, []byte{0, 0, 16, 0, 1}) }),
+		"4 GiB":     answer("larger than 1024 KiB", func(p peer, s uint32) { p.begin(s); p.data(s, []byte{0, 255, 255, 255, 255}) }),
+		"garbage": answer("its answer cannot be read", func(p peer, s uint32) {
 			p.answer(s, framed(0, []byte{0xff, 0xff}))
-		}), want: "its answer cannot be read"},
-		"gzip bomb": {behave: answer(func(p peer, s uint32) {
+		}),
+		"gzip bomb": answer("its answer is compressed", func(p peer, s uint32) {
 			p.begin(s, "grpc-encoding", "gzip")
 			p.data(s, framed(1, bomb()))
-			p.headers(s, true, "grpc-status", "0")
-		}), want: "its answer is compressed"},
-		"compressed": {behave: answer(func(p peer, s uint32) {
+			p.end(s)
+		}),
+		"compressed": answer("its answer is compressed", func(p peer, s uint32) {
 			p.answer(s, framed(1, []byte("x")))
-		}), want: "its answer is compressed"},
-		"a push": {behave: answer(func(p peer, s uint32) {
+		}),
+		"a push": answer("it exceeded its deadline", func(p peer, s uint32) {
 			_ = p.WritePushPromise(
 				http2.PushPromiseParam{StreamID: s, PromiseID: 2, BlockFragment: pack(":path", "/x"), EndHeaders: true},
 			)
-		}), want: "it exceeded its deadline"},
-		"header bomb": {behave: answer(func(p peer, s uint32) {
+		}),
+		"header bomb": answer("(Internal)", func(p peer, s uint32) {
 			block := append(
 				pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)),
 				bytes.Repeat([]byte{0xbe}, 10000)...)
 			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block, EndHeaders: true})
-		}), want: "(Internal)"},
-		"headers without end": {behave: answer(func(p peer, s uint32) {
+		}),
+		"headers without end": answer("does not speak HTTP/2", func(p peer, s uint32) {
 			err := p.WriteHeaders(http2.HeadersFrameParam{StreamID: s})
 			for err == nil {
 				err = p.WriteContinuation(s, false, make([]byte, 16<<10))
 			}
-		}), want: "does not speak HTTP/2"},
-		"large window": {behave: answer(func(p peer, s uint32) {
+		}),
+		"large window": answer("", func(p peer, s uint32) {
 			_ = p.WriteWindowUpdate(0, 1<<31-1)
 			_ = p.WriteWindowUpdate(s, 1<<31-1)
 			p.answer(s, good)
-		})},
-		"goes away": {
-			behave: answer(
-				func(p peer, _ uint32) { _ = p.WriteGoAway(0, http2.ErrCodeNo, []byte("full")); _ = p.conn.Close() },
-			),
-			want: "its socket does not answer",
-		},
-		"refuses each": {behave: answer(func(p peer, s uint32) {
+		}),
+		"goes away": answer("its socket does not answer", func(p peer, _ uint32) { _ = p.WriteGoAway(0, http2.ErrCodeNo, []byte("full")); _ = p.conn.Close() }),
+		"refuses each": answer("its socket does not answer", func(p peer, s uint32) {
 			for ; s != 0; s = p.call() {
 				_ = p.WriteRSTStream(s, http2.ErrCodeRefusedStream)
 			}
-		}), want: "its socket does not answer"},
-		"cancelled": {
-			behave: answer(func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeCancel) }),
-			want:   "(Canceled)",
-		},
-		"reset": {
-			behave: answer(func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeInternal) }),
-			want:   "(Internal)",
-		},
+		}),
+		"cancelled": answer("(Canceled)", func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeCancel) }),
+		"reset":     answer("(Internal)", func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeInternal) }),
 		"settings flood": {behave: func(p peer) {
 			var err error
 			for err == nil {
 				err = p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
 			}
 		}, want: "it exceeded its deadline"},
-		"data flood": {behave: answer(func(p peer, s uint32) {
+		"data flood": answer("its answer cannot be read", func(p peer, s uint32) {
 			p.begin(s)
 			err := p.WriteData(s, false, []byte{0, 0, 15, 255, 255})
 			for err == nil {
 				err = p.WriteData(s, false, make([]byte, 16<<10))
 			}
-		}), want: "its answer cannot be read"},
-		"flood of another stream": {behave: answer(func(p peer, s uint32) {
+		}),
+		"flood of another stream": answer("it exceeded its deadline", func(p peer, s uint32) {
 			var err error
 			for err == nil {
 				err = p.WriteData(s+100, false, make([]byte, 16<<10))
 			}
-		}), want: "it exceeded its deadline"},
-		"many headers": {behave: answer(func(p peer, s uint32) { // 100 KiB of them
+		}),
+		"many headers": answer("(Internal)", func(p peer, s uint32) { // 100 KiB of them
 			block := append(pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)),
 				bytes.Repeat([]byte{0xbe}, 33)...)
 			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block, EndHeaders: true})
 			p.data(s, good)
-			p.headers(s, true, "grpc-status", "0")
-		}), want: "(Internal)"},
-		"tiny frames": {
-			behave: answer(func(p peer, s uint32) { // 1 MiB in frames of a byte, each of which grpc-go keeps
-				out := bufio.NewWriter(p.conn)
-				tiny := http2.NewFramer(out, nil)
-				b := message(t, strings.Repeat("w", contract.MaxAnswer-100))
-				p.begin(s)
-				for i := range b {
-					_ = tiny.WriteData(s, false, b[i:i+1])
-				}
-				_ = out.Flush()
-				p.headers(s, true, "grpc-status", "0")
-			}),
-			large: true,
-		},
+			p.end(s)
+		}),
+		"tiny frames": tiny,
 	}
 }
 

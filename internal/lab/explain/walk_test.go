@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/lab/explain"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestExpressions walks each form of the language: the value, and what the chain must say, in this order.
@@ -21,64 +22,93 @@ stage "reserve" "node" {
 stage "label" "first" { labels = { a = slug(local.hw.gpus[3].model) } }
 locals { bad = tonumber("x") }
 `
-	gpu := func(n, field string) string { return "stage.detect-hw.node.gpus[" + n + "]." + field }
-	for _, c := range []struct {
-		expr, value string
-		want        []string
-	}{
-		{`"literal"`, "literal", []string{`written here = "literal"`}},
-		{`("in" == "in" ? "a" : "b")`, "a", []string{`"in" == "in" is true`, `so it is "a", not "b"`}},
-		{`slug((local.hw.gpus[*].model)[0])`, "h100-80gb-hbm3", []string{"stage.detect-hw.node.gpus = [8 elements]"}},
-		{`slug(join("-", [for g in local.hw.gpus : g.numa]))`, "0-0-0-0-1-1-1-1", []string{"stage.detect-hw.node.gpus = [8 elements]"}},
-		{`length(local.hw.gpus[*].numa)`, "8", []string{"stage.detect-hw.node.gpus = [8 elements]"}},
-		{`slug(local.hw.gpus[var.i].model)`, "h100-80gb-hbm3", []string{gpu("2", "model"), "var.i = 2", "its default"}},
-		{`slug([for g in local.hw.gpus : g.address if g.numa == 1][0])`, "0000-9d-00.0", []string{"stage.detect-hw.node.gpus = [8 elements]"}},
-		{`slug({ for k, g in local.hw.gpus : g.address => g.model }["0000:43:00.0"])`, "h100-80gb-hbm3", []string{"stage.detect-hw.node.gpus = [8 elements]"}},
-		{`length({ for g in local.hw.gpus : g.vendor => g.model... }["nvidia"])`, "8", []string{"stage.detect-hw.node.gpus = [8 elements]"}},
-		{`"%{if length(local.hw.gpus) > 0}yes%{else}no%{endif}"`, "yes", []string{"length(local.hw.gpus) > 0 " +
-			"is true", `so it is`}},
-		{`"%{for g in slice(local.hw.gpus, 0, 1)}${slug(g.model)}%{endfor}"`, "h100-80gb-hbm3", []string{"stage.detect-hw.node.gpus = [8 elements]"}},
-		{`merge([{ a = "1" }, { b = slug(local.hw.gpus[5].model) }]...)["b"]`, "h100-80gb-hbm3", []string{gpu("5", "model")}},
-		{`merge({ b = "1" }, { b = slug(local.hw.gpus[6].model) }).b`, "h100-80gb-hbm3", []string{gpu("6", "model")}},
-		{`coalesce(local.hw.gpus[0].memory_gib, length(local.hw.numa))`, "2", []string{gpu("0", "memory_gib") + " = null", "stage.detect-hw.node.numa = [2 elements]"}},
-		{`try(local.hw.gpus[99].model, "none")`, "none", []string{gpu("99", "model") + " = (not there)"}},
-		{`try(local.hw.gpus[length(local.hw.gpus)-9].model, "none")`, "none", []string{
-			`stage.detect-hw.node.gpus["-1"].model = (not there)`,
-		}},
-		{`try(local.hw.nics[-1].model, "none")`, "none", []string{`(not there)`}},
-		{`concat(["a"], [local.hw.cpu.vendor])[1]`, "GenuineIntel", []string{`stage.detect-hw.node.cpu.vendor = "GenuineIntel"`}},
-		{`slug(reverse(local.hw.gpus)[0].address)`, "0000-df-00.0", []string{"stage.detect-hw.node.gpus = [8 " +
-			"elements]"}},
-		{`length(local.hw.gpus) * 2 + 1`, "17", []string{"stage.detect-hw.node.gpus = [8 elements]"}},
-		{`!can(local.hw.gpus[99])`, "true", []string{"stage.detect-hw.node.gpus[99] = (not there)"}},
-		{`lookup({ a = local.hw.cpu.vendor }, "a", "")`, "GenuineIntel", []string{`cpu.vendor = "GenuineIntel"`}},
-		{`slug(file("/etc/x"))`, "text-of-the-file", []string{`file("/etc/x") = "text of the file\n"`}},
-		{`fileexists("/etc/none")`, "false", []string{`fileexists("/etc/none")`, "false", "absent"}},
-		{`can(credential("none"))`, "false", []string{`credential("none") = (error)`}},
-		{`stage.label.first.labels["a"]`, "h100-80gb-hbm3", []string{`stage.label.first.labels.a = "h100-80gb-hbm3"`, gpu("3", "model")}},
-		{`stage.fetch-ca.cluster.verified_by`, "ca_cert_hashes", []string{"stage.fetch-ca.cluster.verified_by"}},
-		{`stage.fetch-config.kubelet.resource_version`, "219", []string{"ConfigMap kube-system/kubelet-config, " +
-			"resource version 219"}},
-		{`stage.detect-hw.node.state`, "ok", []string{"stage.detect-hw.node.state"}},
-		{`stage.reserve.node.max_pods`, "64", []string{"stage.reserve.node.max_pods = 64", "policy ="}},
-		{`try(local.bad, "none")`, "", nil},
-		{`local.hw.interfaces["eno1"].mtu`, "", nil},
-		{`slug(one(distinct(local.hw.gpus[*].vendor)))`, "nvidia", []string{"stage.detect-hw.node.gpus = [8 " +
-			"elements]"}},
-	} {
-		t.Run(c.expr, func(t *testing.T) {
-			p := sitePlan(t, more+`stage "label" "x" { labels = { l = `+c.expr+` } }`)
+	for _, c := range table.YAML[[]struct {
+		Expr, Value string
+		Want        []string
+	}](t, `
+- {expr: '"literal"', value: literal, want: [written here = "literal"]}
+- {expr: '("in" == "in" ? "a" : "b")', value: a, want: ['"in" == "in" is true', 'so it is "a", not "b"']}
+- expr: slug((local.hw.gpus[*].model)[0])
+  value: h100-80gb-hbm3
+  want: ['stage.detect-hw.node.gpus = [8 elements]']
+- expr: 'slug(join("-", [for g in local.hw.gpus : g.numa]))'
+  value: 0-0-0-0-1-1-1-1
+  want: ['stage.detect-hw.node.gpus = [8 elements]']
+- {expr: 'length(local.hw.gpus[*].numa)', value: '8', want: ['stage.detect-hw.node.gpus = [8 elements]']}
+- expr: slug(local.hw.gpus[var.i].model)
+  value: h100-80gb-hbm3
+  want: ['stage.detect-hw.node.gpus[2].model', var.i = 2, its default]
+- expr: 'slug([for g in local.hw.gpus : g.address if g.numa == 1][0])'
+  value: 0000-9d-00.0
+  want: ['stage.detect-hw.node.gpus = [8 elements]']
+- expr: 'slug({ for k, g in local.hw.gpus : g.address => g.model }["0000:43:00.0"])'
+  value: h100-80gb-hbm3
+  want: ['stage.detect-hw.node.gpus = [8 elements]']
+- expr: 'length({ for g in local.hw.gpus : g.vendor => g.model... }["nvidia"])'
+  value: '8'
+  want: ['stage.detect-hw.node.gpus = [8 elements]']
+- expr: '"%{if length(local.hw.gpus) > 0}yes%{else}no%{endif}"'
+  value: 'yes'
+  want: [length(local.hw.gpus) > 0 is true, so it is]
+- expr: '"%{for g in slice(local.hw.gpus, 0, 1)}${slug(g.model)}%{endfor}"'
+  value: h100-80gb-hbm3
+  want: ['stage.detect-hw.node.gpus = [8 elements]']
+- expr: merge([{ a = "1" }, { b = slug(local.hw.gpus[5].model) }]...)["b"]
+  value: h100-80gb-hbm3
+  want: ['stage.detect-hw.node.gpus[5].model']
+- expr: merge({ b = "1" }, { b = slug(local.hw.gpus[6].model) }).b
+  value: h100-80gb-hbm3
+  want: ['stage.detect-hw.node.gpus[6].model']
+- expr: coalesce(local.hw.gpus[0].memory_gib, length(local.hw.numa))
+  value: '2'
+  want: ['stage.detect-hw.node.gpus[0].memory_gib = null', 'stage.detect-hw.node.numa = [2 elements]']
+- expr: try(local.hw.gpus[99].model, "none")
+  value: none
+  want: ['stage.detect-hw.node.gpus[99].model = (not there)']
+- expr: try(local.hw.gpus[length(local.hw.gpus)-9].model, "none")
+  value: none
+  want: ['stage.detect-hw.node.gpus["-1"].model = (not there)']
+- {expr: 'try(local.hw.nics[-1].model, "none")', value: none, want: [(not there)]}
+- expr: concat(["a"], [local.hw.cpu.vendor])[1]
+  value: GenuineIntel
+  want: [stage.detect-hw.node.cpu.vendor = "GenuineIntel"]
+- expr: slug(reverse(local.hw.gpus)[0].address)
+  value: 0000-df-00.0
+  want: ['stage.detect-hw.node.gpus = [8 elements]']
+- {expr: length(local.hw.gpus) * 2 + 1, value: '17', want: ['stage.detect-hw.node.gpus = [8 elements]']}
+- {expr: '!can(local.hw.gpus[99])', value: 'true', want: ['stage.detect-hw.node.gpus[99] = (not there)']}
+- {expr: 'lookup({ a = local.hw.cpu.vendor }, "a", "")', value: GenuineIntel, want: [cpu.vendor = "GenuineIntel"]}
+- {expr: slug(file("/etc/x")), value: text-of-the-file, want: [file("/etc/x") = "text of the file\n"]}
+- {expr: fileexists("/etc/none"), value: 'false', want: [fileexists("/etc/none"), 'false', absent]}
+- {expr: can(credential("none")), value: 'false', want: [credential("none") = (error)]}
+- expr: stage.label.first.labels["a"]
+  value: h100-80gb-hbm3
+  want: [stage.label.first.labels.a = "h100-80gb-hbm3", 'stage.detect-hw.node.gpus[3].model']
+- {expr: stage.fetch-ca.cluster.verified_by, value: ca_cert_hashes, want: [stage.fetch-ca.cluster.verified_by]}
+- expr: stage.fetch-config.kubelet.resource_version
+  value: '219'
+  want: ['ConfigMap kube-system/kubelet-config, resource version 219']
+- {expr: stage.detect-hw.node.state, value: ok, want: [stage.detect-hw.node.state]}
+- {expr: stage.reserve.node.max_pods, value: '64', want: [stage.reserve.node.max_pods = 64, policy =]}
+- {expr: 'try(local.bad, "none")'}
+- {expr: 'local.hw.interfaces["eno1"].mtu'}
+- expr: slug(one(distinct(local.hw.gpus[*].vendor)))
+  value: nvidia
+  want: ['stage.detect-hw.node.gpus = [8 elements]']
+`) {
+		t.Run(c.Expr, func(t *testing.T) {
+			p := sitePlan(t, more+`stage "label" "x" { labels = { l = `+c.Expr+` } }`)
 			x, known := explain.Explain(p, explain.Item{Kind: explain.Label, Name: "l"})
-			if c.value == "" { // an error of the site must be shown, not hidden
+			if c.Value == "" { // an error of the site must be shown, not hidden
 				if x.Present || !known {
 					t.Fatalf("got %+v; want a known, absent item", x)
 				}
 				return
 			}
-			if !known || x.Whole != c.value {
-				t.Fatalf("got %v, known %t; want %q: %v\n%s", x.Whole, known, c.value, p.Diagnostics, text(t, x))
+			if !known || x.Whole != c.Value {
+				t.Fatalf("got %v, known %t; want %q: %v\n%s", x.Whole, known, c.Value, p.Diagnostics, text(t, x))
 			}
-			checkOrder(t, x, c.want)
+			checkOrder(t, x, c.Want)
 		})
 	}
 }

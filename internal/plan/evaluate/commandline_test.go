@@ -18,28 +18,45 @@ import (
 func TestFlagsOfAnySource(t *testing.T) {
 	const kubeadm, own = "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet"
 	type source struct {
-		name         string
-		words        string // of the unit, @ for the flags
-		vars         string // of Environment=
-		kubeadm, own string
-		more, flags  string
+		Name         string
+		Words        string // of the unit, @ for the flags
+		Vars         string // of Environment=
+		Kubeadm, Own string
+		More, Flags  string
 	}
-	usual := `"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"`
-	sources := []source{
-		{name: "the flags file", words: usual, own: "KUBELET_EXTRA_ARGS=@\n"},
-		{name: "the flags file, all in quotes", words: usual, own: "KUBELET_EXTRA_ARGS=\"@\"\n"},
-		{name: "the site's base", words: usual, flags: `base = "KUBELET_EXTRA_ARGS='@'\n"`},
-		{name: "kubeadm's file", words: usual, kubeadm: "KUBELET_KUBEADM_ARGS=@\n"},
-		{name: "kubeadm's variable in the flags file", words: usual, own: "KUBELET_KUBEADM_ARGS=@\n"},
-		{name: "the flags file, which another writes", words: usual, own: "KUBELET_EXTRA_ARGS=@\n", flags: "when = false"},
-		{name: "a file block", words: usual, more: "file \"k\" {\n path = \"" + kubeadm + "\"\n content = \"KUBELET_KUBEADM_ARGS=@\\n\"\n}"},
-		{name: "ExecStart=", words: "@"},
-		{name: "before the flags", words: `@,` + usual},
-		{name: "behind the flags", words: usual + `,@`},
-		{name: "the variable of the flags file, in another file", words: usual, kubeadm: "KUBELET_EXTRA_ARGS=@\n"},
-		{name: "Environment=", words: `"$MORE",` + usual, vars: "@"},
-		{name: "Environment=, behind the flags", words: usual + `,"$MORE"`, vars: "@"},
-	}
+	sources := table.YAML[[]source](t, `
+- {name: the flags file, words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"', own: "KUBELET_EXTRA_ARGS=@\n"}
+- name: the flags file, all in quotes
+  words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'
+  own: |
+    KUBELET_EXTRA_ARGS="@"
+- name: the site's base
+  words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'
+  flags: base = "KUBELET_EXTRA_ARGS='@'\n"
+- {name: kubeadm's file, words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"', kubeadm: "KUBELET_KUBEADM_ARGS=@\n"}
+- name: kubeadm's variable in the flags file
+  words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'
+  own: "KUBELET_KUBEADM_ARGS=@\n"
+- name: the flags file, which another writes
+  words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'
+  own: "KUBELET_EXTRA_ARGS=@\n"
+  flags: when = false
+- name: a file block
+  words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'
+  more: |-
+    file "k" {
+     path = "/var/lib/kubelet/kubeadm-flags.env"
+     content = "KUBELET_KUBEADM_ARGS=@\n"
+    }
+- {name: ExecStart=, words: '@'}
+- {name: before the flags, words: '@,"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'}
+- {name: behind the flags, words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS",@'}
+- name: the variable of the flags file, in another file
+  words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"'
+  kubeadm: "KUBELET_EXTRA_ARGS=@\n"
+- {name: Environment=, words: '"$MORE","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"', vars: '@'}
+- {name: 'Environment=, behind the flags', words: '"$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS","$MORE"', vars: '@'}
+`)
 	placed := regexp.MustCompile(`\(set by [^)]*\)`)
 
 	for _, flags := range table.Lines(`
@@ -86,11 +103,11 @@ garbage
 			if err != nil {
 				t.Fatal(err)
 			}
-			words := strings.ReplaceAll(s.words, "@", strings.Trim(string(quoted), "[]"))
+			words := strings.ReplaceAll(s.Words, "@", strings.Trim(string(quoted), "[]"))
 			world := fmt.Sprintf("kubelet => {\"value\":{\"version\":\"v1.36.3\"}}\nunit kubelet.service => {\"value\":{\"load\":"+
 				"\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\",%s],\"files\":[%q,%q],\"vars\":{\"MORE\":%q}}}}\n",
-				words, kubeadm, own, put(s.vars))
-			for path, text := range map[string]string{kubeadm: s.kubeadm, own: s.own} {
+				words, kubeadm, own, put(s.Vars))
+			for path, text := range map[string]string{kubeadm: s.Kubeadm, own: s.Own} {
 				if text != "" {
 					world += original(path, put(text))
 				}
@@ -106,7 +123,7 @@ stage "write" "kubelet" {
   }
   %s
 }
-`, testKubeletConfig, put(s.flags), put(s.more)), world)
+`, testKubeletConfig, put(s.Flags), put(s.More)), world)
 
 			var all []string
 			for _, d := range p.Diagnostics {
@@ -115,16 +132,16 @@ stage "write" "kubelet" {
 					placed.ReplaceAllString(d.Detail, "")))
 			}
 			slices.Sort(all)
-			said[s.name] = strings.Join(all, "\n")
+			said[s.Name] = strings.Join(all, "\n")
 		}
 
-		first := said[sources[0].name]
+		first := said[sources[0].Name]
 		if isRight := flags == "--v=2"; isRight != (first == "") {
 			t.Errorf("%s: got %q, want a message unless it is right", flags, first)
 		}
 		for _, name := range slices.Sorted(maps.Keys(said)) {
 			if said[name] != first {
-				t.Errorf("%s in %s: got\n%s\nwant as in %s\n%s", flags, name, said[name], sources[0].name, first)
+				t.Errorf("%s in %s: got\n%s\nwant as in %s\n%s", flags, name, said[name], sources[0].Name, first)
 			}
 		}
 	}
@@ -237,15 +254,21 @@ stage "write" "kubelet" {
 
 // TestFlagsOfUnit: flags in Environment= of the unit are those of the plan until the flags file sets their variable.
 func TestFlagsOfUnit(t *testing.T) {
-	for name, c := range map[string]struct {
-		file, more string
-		want       string // labels and maxPods
-	}{
-		"no flags file":     {"", "", "a=b 33"},
-		"another variable":  {original("/etc/default/kubelet", "X=1\n"), "", "a=b 33"},
-		"an empty variable": {original("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=\n"), "", "<nil>"},
-		"flags of the site": {"", "kubelet_flags { flags = { v = 3 } }", "<nil>"},
-	} {
+	for name, c := range table.YAML[map[string]struct {
+		File, More string
+		Want       string // labels and maxPods
+	}](t, `
+an empty variable:
+  file: |
+    original /etc/default/kubelet => {"value":{"exists":true,"text":"KUBELET_EXTRA_ARGS=\n"}}
+  want: '<nil>'
+another variable:
+  file: |
+    original /etc/default/kubelet => {"value":{"exists":true,"text":"X=1\n"}}
+  want: a=b 33
+flags of the site: {more: 'kubelet_flags { flags = { v = 3 } }', want: '<nil>'}
+no flags file: {want: a=b 33}
+`) {
 		p := planSite(t, fmt.Sprintf(`
 stage "detect-hw" "node" {}
 stage "write" "kubelet" {
@@ -254,15 +277,15 @@ stage "write" "kubelet" {
   kubelet_config { base = %q }
   %s
 }
-`, testKubeletConfig, c.more), `unit kubelet.service => {"value":{"load":"loaded","start":{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],`+
-			`"files":["/etc/default/kubelet"],"vars":{"KUBELET_EXTRA_ARGS":"--max-pods=33 --node-labels=a=b"}}}}`+"\n"+c.file)
+`, testKubeletConfig, c.More), `unit kubelet.service => {"value":{"load":"loaded","start":{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],`+
+			`"files":["/etc/default/kubelet"],"vars":{"KUBELET_EXTRA_ARGS":"--max-pods=33 --node-labels=a=b"}}}}`+"\n"+c.File)
 		var got []string
 		for _, l := range p.Node.Labels {
 			got = append(got, l.Key+"="+l.Value)
 		}
 		got = append(got, fmt.Sprint(p.Node.Effective["maxPods"]))
-		if text := strings.Join(got, " "); text != c.want {
-			t.Errorf("%s: got %s, want %s", name, text, c.want)
+		if text := strings.Join(got, " "); text != c.Want {
+			t.Errorf("%s: got %s, want %s", name, text, c.Want)
 		}
 	}
 }

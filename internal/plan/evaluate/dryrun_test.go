@@ -116,10 +116,7 @@ func TestDryRunVerdict(t *testing.T) {
 			}
 			for i, want := range c.want {
 				d := got[i]
-				severity := map[hcl.DiagnosticSeverity]string{hcl.DiagError: "error", hcl.DiagWarning: "warning"}[d.Severity]
-				if origin.IsNote(d) {
-					severity = "note"
-				}
+				severity := severityOf(d)
 				line := 0
 				if d.Subject != nil {
 					line = d.Subject.Start.Line

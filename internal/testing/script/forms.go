@@ -139,7 +139,7 @@ func Unknown(what, name string) error {
 	return fmt.Errorf("got the %s %q, want one that this node has", what, name)
 }
 
-// formTable has the nodes, the form, and what it does.
+// formTable has the nodes, the form, and its effect.
 const formTable = `machine program | at DURATION COMMAND… | of the next command's time
 program | at judged COMMAND… | at the first wait after a good verdict
 program | at look COMMAND… | at the next look at the kubelet's health

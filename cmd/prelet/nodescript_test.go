@@ -407,17 +407,15 @@ func (n *scriptNode) takeLock(a []string) error {
 	return nil
 }
 
-// clock advance DURATION: time passes. clock set right|YEAR: the wall clock is right, or at the begin of a year.
+// clock advance DURATION: time passes. clock set DURATION: the wall clock jumps.
 func (n *scriptNode) clock(a []string) error {
-	switch {
-	case a[0] == "advance":
+	switch a[0] {
+	case "advance":
 		n.now += n.Duration(a[1])
-	case a[0] != "set":
-		return script.Unknown("verb", a[0])
-	case a[1] == "right":
-		n.wrong = 0
+	case "set":
+		n.wrong += n.Duration(a[1])
 	default:
-		n.wrong = time.Until(time.Date(n.Number(a[1], 10), 1, 1, 0, 0, 0, 0, time.UTC))
+		return script.Unknown("verb", a[0])
 	}
 
 	return nil
@@ -528,7 +526,7 @@ func (n *scriptNode) kubeletVerbs() map[string]func(a []string) {
 			_, key := n.server.IssueNode("n1")
 			n.put(oldPEM, string(cert)+string(key))
 		},
-		"certificate-expired": func(a []string) { n.expired = a[0] },
+		"expired": func(a []string) { n.expired = strings.Join(a, " ") }, // its certificate, or no longer
 
 		"version":       func(a []string) { n.answered(a[0]) },
 		"healthz":       n.healthz,
@@ -562,7 +560,7 @@ func (n *scriptNode) systemdVerbs() map[string]func(a []string) {
 		"back":          func([]string) { n.gone, n.noOrder = false, false },
 		"unit":          func(a []string) { n.assign(n.unit(a[0]), a[1:]) },
 		"mounts":        n.mountUnits,
-		"job":           n.job,
+		"jobs-end":      n.jobsEnd,
 		"job-of-prelet": func(a []string) { n.restart = a[0] == "restart" },
 		"verify-unit":   func(a []string) { n.noJudge, n.noVerify = a[0] == "masked", a[0] == "none" },
 		"apply-unit":    n.applyUnit,
@@ -616,9 +614,9 @@ func (n *scriptNode) mountUnits(a []string) {
 	}
 }
 
-// job RESULT [FIELD=VALUE...]: jobs of the site's unit end so, and it is like that then. job refused TEXT: systemd
-// refuses them.
-func (n *scriptNode) job(a []string) {
+// jobs-end RESULT [FIELD=VALUE...]: jobs of the site's unit end so, and it is like that then. jobs-end refused TEXT:
+// systemd refuses them.
+func (n *scriptNode) jobsEnd(a []string) {
 	n.act = func(string) (string, error) {
 		if a[0] == "refused" {
 			return "unanswered", errors.New(a[1])
@@ -682,9 +680,9 @@ func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
 	}
 
 	return map[string]func(a []string){
-		"gone":    func([]string) { n.server.Close() },
-		"answers": n.answers,
-		"csr":     n.listRequests,
+		"unreachable": func([]string) { n.server.Close() },
+		"answers":     n.answers,
+		"csr":         n.listRequests,
 		"config-map": func(a []string) {
 			text := string(must(os.ReadFile(n.path(a[0]))))
 			n.server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
@@ -698,14 +696,14 @@ func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
 		"forget-patches": func([]string) { clear(n.sent) },
 
 		"ready": func(a []string) { n.nodeReady = a[0] == "true" },
-		"machine-id": func(ids []string) { // machines with these ids update the Node in turn
+		"machines": func(ids []string) { // machines with these ids update the Node in turn
 			n.nodeID = func(*testMachine) string {
 				const update = 10 * time.Second
 				return ids[int((n.now-n.began)/update)%len(ids)]
 			}
 		},
-		"label":      func(a []string) { n.labels[a[0]] = a[1] },
-		"annotation": func(a []string) { n.annotations[a[0]] = a[1] },
+		"label":      setIn(n.labels),
+		"annotation": setIn(n.annotations),
 		"taints": func(a []string) {
 			n.taints = nil
 			for _, text := range a {
@@ -719,6 +717,16 @@ func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
 			}
 		},
 		"add-condition": addCondition,
+	}
+}
+
+// setIn returns a verb that adds NAME=VALUE.
+func setIn(values map[string]string) func(a []string) {
+	return func(a []string) {
+		for _, text := range a {
+			name, value, _ := strings.Cut(text, "=")
+			values[name] = value
+		}
 	}
 }
 

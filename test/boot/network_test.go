@@ -73,6 +73,12 @@ func (m *machine) wire(outside, inside string) {
 // back opens the door inside the machine's network.
 func (c *cluster) back() {
 	c.t.Helper()
+	c.mu.Lock()
+	isThere := c.door != nil
+	c.mu.Unlock()
+	if isThere {
+		return
+	}
 	l, err := listenIn("/run/netns/"+c.netns, c.addr)
 	if err != nil {
 		c.t.Fatal(err)

@@ -267,7 +267,7 @@ func (n *scriptNode) facts() map[string]script.Fact {
 			return r.Out + r.Errors
 		}),
 
-		"well":    text(n.wellOn),
+		"settled": text(n.wellOn),
 		"healthy": text(n.healthy),
 		"held-on": text(n.heldOn),
 		"runs-on": text(n.runsOn),
@@ -566,15 +566,16 @@ func (n *scriptNode) label(args []string) error {
 	return n.first([]string{pool, labels})
 }
 
-// changeCluster changes what answers. away, back: no server does, or the cluster does. portal, other-cluster, itself:
-// another server answers at its address, or the cluster again. token-expires: the bootstrap token is not valid any
+// changeCluster changes what answers. unreachable, reachable: no server does, or the cluster does again. portal,
+// other-cluster: another server answers at its address. token-expires: the bootstrap token is not valid any
 // more. signs NAME: a node that joins gets a certificate of this name. node-made-again: the Node has no status.
 // config-map FILE: the configuration of kubelets is the file.
 func (n *scriptNode) changeCluster(args []string) error {
 	switch args[0] {
-	case "away":
+	case "unreachable":
 		n.cluster.away()
-	case "back":
+	case "reachable":
+		n.cluster.instead("")
 		n.cluster.back()
 	case "portal":
 		portal := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -587,8 +588,6 @@ func (n *scriptNode) changeCluster(args []string) error {
 		other := demo.Start(demo.ServerConfig{PatchStatus: nodestatus.Patch})
 		n.T.Cleanup(other.Close)
 		n.cluster.instead(strings.TrimPrefix(other.URL, "https://"))
-	case "itself":
-		n.cluster.instead("")
 	case "token-expires":
 		n.cluster.ExpireToken()
 	case "signs":

@@ -216,11 +216,11 @@ func (n *node) examine() error {
 	return err
 }
 
-// rollback TO [once]: by hand; with `once` unless it was done already.
+// rollback TO [+once]: by hand; with +once unless it was done already.
 func (n *node) cmdRollback(a []string) (err error) {
 	to := n.Number(a[0], 10)
 	n.out, err = n.process(func(m *StateMachine) (Outcome, error) {
-		if len(a) > 1 {
+		if slices.Contains(a, "+once") {
 			out, err := m.Enter(n.t.Context(), Entry{On: OnFinish, Held: n.held})
 			if err != nil {
 				return out, err
@@ -397,18 +397,19 @@ func (n *node) cmdSystemd(a []string) error {
 		if s.unit.EnvironmentFiles[0].Optional = true; a[1] == "none" {
 			s.unit.EnvironmentFiles = nil
 		}
-	case "end": // RESULT: of the kubelet's process, a second ago
-		s.fail(a[1])
-		n.clk.advance(time.Second)
-	case "end-now": // RESULT
+	case "end": // RESULT: of the kubelet's process
 		s.fail(a[1])
 	case "job": // KIND: somebody requests it
 		s.enqueue(a[1])
 	case "disabled":
 		s.end("canceled")
 		s.unit.File = "disabled"
-	case "mounts": // PATH
-		s.mounts = []Mount{{Path: a[1], Unit: "x.mount", State: "active", Active: true}}
+	case "mounts": // PATH=STATE…
+		s.mounts = nil
+		for _, text := range a[1:] {
+			path, state, _ := strings.Cut(text, "=")
+			s.mounts = append(s.mounts, Mount{Path: path, Unit: "x.mount", State: state, Active: state == "active"})
+		}
 	case "unit": // JSON, over the kubelet's
 		return json.Unmarshal([]byte(a[1]), &s.unit)
 	case "other-unit": // JSON

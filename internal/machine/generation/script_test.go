@@ -651,26 +651,28 @@ func (sc *scene) judge(a []string) error {
 	return script.Unknown("verdict", a[1])
 }
 
-// rollback FROM TO WHY [+hold] [+judge] [+without=PATH…]: FROM may be current; +judge awaits a verdict.
+// rollback TO [+from=GEN] [+why=TEXT] [+hold] [+judge] [+without=PATH…]: from the generation in place; +judge awaits a
+// verdict.
 func (sc *scene) rollback(a []string) (err error) {
+	from, to, why, isHeld := sc.current().Gen, sc.number(a[0]), "why", slices.Contains(a, "+hold")
 	var without []string
-	for _, option := range a[3:] {
-		path, isWithout := strings.CutPrefix(option, "+without=")
-		switch {
-		case isWithout:
-			without = append(without, sc.at(path))
-		case option != "+hold" && option != "+judge":
+	for _, option := range a[1:] {
+		switch name, value, _ := strings.Cut(option, "="); name {
+		case "+from":
+			from = sc.number(value)
+		case "+why":
+			why = value
+		case "+without":
+			without = append(without, sc.at(value))
+		case "+hold", "+judge":
+		default:
 			return script.Unknown("option", option)
 		}
 	}
-	from, to, isHeld := sc.current().Gen, sc.number(a[1]), slices.Contains(a, "+hold")
-	if a[0] != "current" {
-		from = sc.number(a[0])
-	}
 	if slices.Contains(a, "+judge") {
-		sc.gen, err = sc.store().RollbackToJudge(from, to, a[2], isHeld, nil, without...)
+		sc.gen, err = sc.store().RollbackToJudge(from, to, why, isHeld, nil, without...)
 	} else {
-		sc.gen, err = sc.store().Rollback(from, to, a[2], isHeld, nil)
+		sc.gen, err = sc.store().Rollback(from, to, why, isHeld, nil)
 	}
 
 	return err
@@ -753,9 +755,9 @@ func (sc *scene) facts() map[string]script.Fact {
 			return sortedKeys(plans), err
 		}),
 
-		"aside":     is(func() any { aside := sc.store().FindAside(); return known(aside, aside != nil) }),
-		"mixed":     is(func() any { over := sc.store().StartsOver(); return over != nil && over.IsMixed }),
-		"read-only": is(func() any { return sc.store().ReadOnly() != nil }),
+		"set-aside-why": is(func() any { aside := sc.store().FindAside(); return known(aside, aside != nil) }),
+		"mixed":         is(func() any { over := sc.store().StartsOver(); return over != nil && over.IsMixed }),
+		"read-only":     is(func() any { return sc.store().ReadOnly() != nil }),
 		"lock": is(func() any {
 			s, err := OpenReadOnly(sc.o)
 			sc.Must(err)

@@ -210,8 +210,8 @@ run | enter report-held SITE | an earlier process of this boot has reported that
 system | enter later WORD… | a command of the machine runs until finish
 machine | finish | prelet.service ends, and the kubelet starts
 system | finish N | the command of enter or pause ends with N
-store | rollback FROM TO WHY [OPTION…] | FROM may be current; +hold, +judge: awaits a verdict; +without=PATH
-machine | rollback TO [once] | by hand; once: unless it was done already
+store | rollback TO [OPTION…] | +from=GEN, instead of that in place; +why=TEXT, +hold, +without=PATH; +judge awaits a verdict
+machine | rollback TO [OPTION] | by hand; +once: unless it was done already
 run | rollback TO | by hand
 store | open | the state folder
 store | open other | in another process
@@ -249,7 +249,7 @@ machine | kubelet older|joined|driver | than the files; the node; the runtime ha
 machine | kubelet log LINE… | its log
 machine | kubelet start-log LINE… | what each process logs at first
 machine | kubelet log-fails ERROR… | the log cannot be read
-machine | kubelet expired [WHY…] | its certificate has expired, or no longer
+machine program | kubelet expired [WHY…] | its certificate has expired, or no longer
 machine | kubelet other-flags ERROR… | the next process has not the flags
 machine | kubelet configz [DIFFERENCE…] | how its configuration differs from the plan
 machine | kubelet serving ERROR | of its serving certificate; signed: none
@@ -263,7 +263,6 @@ program | kubelet waits | it does not join
 program | kubelet join NAME | it has joined
 program | kubelet joins-as NAME | when it starts, with its certificate in a file
 program | kubelet has-kubeconfig|key-of-another-certificate | of n1
-program | kubelet certificate-expired WHY | or '' for no longer
 program | kubelet version VERSION | of its command and its process
 program | kubelet healthz TEXT | it is not healthy; ok: it is
 program | kubelet healthz TEXT FILE PART | it is not while the file contains this
@@ -278,16 +277,15 @@ machine | systemd restart-sec DURATION | RestartSec= of the kubelet
 machine | systemd no-restart|dependency-fails|blind|disabled | Restart=no; a start fails; a changed file is not noticed; the kubelet is disabled
 machine | systemd skips WORD | a condition of the kubelet's unit does not hold with this word in the configuration
 machine | systemd gate optional|none | EnvironmentFile= of the kubelet's unit
-machine | systemd end|end-now RESULT | of the kubelet's process, a second ago or now
+machine | systemd end RESULT | of the kubelet's process
 machine | systemd job KIND | somebody requests it of the kubelet's unit
-machine | systemd mounts PATH | it has a mount unit
+machine program | systemd mounts [PATH=STATE…] | its mount units
 machine | systemd unit|other-unit JSON | over the kubelet's unit, or the other one
 machine | systemd other-ends healthy | the other unit, whatever its file says
 program | systemd without-order | it does not answer which unit runs a process
 program | systemd unit NAME FIELD=VALUE… | fields of activation.Unit
-program | systemd mounts [PATH=STATE…] | its mount units
-program | systemd job refused TEXT | it refuses jobs of the site's unit
-program | systemd job RESULT [FIELD=VALUE…] | they end so, and the unit is like that then
+program | systemd jobs-end refused TEXT | it refuses jobs of the site's unit
+program | systemd jobs-end RESULT [FIELD=VALUE…] | they end so, and the unit is like that then
 program | systemd job-of-prelet restart|stop | the job of prelet.service
 program | systemd verify-unit masked|none | prelet-verify.service is masked, or not there
 program | systemd apply-unit serves|serves-second|dies|none | prelet-apply.service serves requests, only at its second start, or dies; there is no systemd
@@ -295,18 +293,15 @@ program | systemd apply-unit ignores [STATE] | it does nothing; its ActiveState
 program | systemd apply-unit ends RESULT | so ends the job of its start
 system | systemd settle | no job is left
 system | systemd counts-boots | the machine counts boots, and checks the image
-machine run | cluster unreachable|reachable | no server answers, or it does
-program | cluster gone | no server answers
-system | cluster away|back | no server answers, or it does
+machine run system | cluster unreachable|reachable | no server answers, or it does
+program | cluster unreachable | no server answers
 machine | cluster labels [NAME=VALUE…] | those of the Node
-machine | cluster label NAME=VALUE… | more of them
-program | cluster label NAME VALUE | one more
-program | cluster annotation NAME VALUE | of the Node
+machine program | cluster label NAME=VALUE… | more of them
+program | cluster annotation NAME=VALUE… | more of the Node
 machine program | cluster taints [TAINT…] | those of the Node
 machine | cluster age DURATION | of the Node
 machine | cluster deleted TIME | the Node is
-machine | cluster machines ID… | they update the Node in turn, each until a kubelet updates it again; - is this one
-program | cluster machine-id ID… | machines with these update the Node in turn
+machine program | cluster machines ID… | they update the Node in turn, each until a kubelet updates it again; - is this one
 program | cluster conditions [TYPE=STATUS…] | those of the Node
 program | cluster add-condition TYPE=STATUS | one more
 program | cluster ready true|false | the Node is
@@ -316,10 +311,9 @@ program | cluster csr STATUS | it lists the script's csr.json, with this for @ST
 program | cluster jitter PERCENT | of each wait
 program | cluster forget-patches | those that were sent
 program system | cluster config-map FILE | the configuration of kubelets
-system | cluster portal|other-cluster|itself | another server answers at its address, or the cluster again
+system | cluster portal|other-cluster | another server answers at its address, until it is reachable
 system | cluster token-expires|node-made-again | the bootstrap token is not valid; the Node has no status
 system | cluster signs NAME | a node that joins gets a certificate of this name
 all | clock advance DURATION | time passes
-machine run | clock set DURATION | the wall clock jumps, as by +72h
-program | clock set YEAR | the wall clock is at its begin; right: it is right
+machine run program | clock set DURATION | the wall clock jumps, as by +72h
 `

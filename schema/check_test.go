@@ -258,7 +258,18 @@ func TestDefaultsKeepTheirOwnRules(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for s, ok := range map[string]bool{"90s": true, "5m": true, "1ms": true, "720h": true, "0s": false, "-1s": false, "999us": false, "90": false, "": false, "1d": false} {
+	for s, ok := range table.YAML[map[string]bool](t, `
+90s: true
+5m: true
+1ms: true
+720h: true
+0s: false
+-1s: false
+999us: false
+'90': false
+'': false
+1d: false
+`) {
 		if err := Duration(s); (err == nil) != ok {
 			t.Errorf("Duration(%q): got error %v, want none: %t", s, err, ok)
 		}

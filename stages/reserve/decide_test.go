@@ -70,11 +70,11 @@ func TestSums(t *testing.T) {
 		"policy = \"gke\"\nfloor = { memory = \"1001Mi\" }",
 		"policy = \"gke\"\ntopology { cores = 1 }",
 	}
-	bases := []map[string]any{
-		nil,
-		{"evictionHard": map[string]any{"memory.available": "3.3%"}},
-		{"systemReserved": map[string]any{"memory": "100M", "cpu": "50m"}},
-	}
+	bases := table.YAML[[]map[string]any](t, `
+- null
+- {evictionHard: {memory.available: 3.3%}}
+- {systemReserved: {memory: 100M, cpu: 50m}}
+`)
 	for _, site := range sites {
 		for _, nodes := range []int{1, 2, 3} {
 			for _, bytes := range []int64{memTotal(6), memTotal(64), 768 * gib} {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -72,7 +73,15 @@ func TestMessages(t *testing.T) {
 
 // 0% and 100% switch a threshold off; percentages are the kubelet's own arithmetic.
 func TestThresholds(t *testing.T) {
-	for text, want := range map[string]int64{"": 0, "0%": 0, "100%": 0, "10%": 1717986944, "5%": 858993472, "50%": 8 * gib, "100Mi": 100 * mib} {
+	for text, want := range table.YAML[map[string]int64](t, `
+'': 0
+0%: 0
+100%: 0
+10%: 1717986944
+5%: 858993472
+50%: 8589934592
+100Mi: 104857600
+`) {
 		if got, err := thresholdBytes(text, 16*gib); err != nil || got != want {
 			t.Errorf("%q of 16Gi: %d, %v, want %d", text, got, err, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/lab/explain"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestParse(t *testing.T) {
@@ -34,20 +35,20 @@ func TestMatch(t *testing.T) {
 		`stage "label" "x" { labels = { "a.example.com/zone" = "1", accelerator = "2", "b.example.com/pool" = "3" } }
 stage "taint" "x" { taints = ["accelerator=x:NoSchedule", "zone.example.com/x=y:NoSchedule"] }`,
 	)
-	for word, want := range map[string]string{
-		// Its last part.
-		"zone": "[label/a.example.com/zone]",
-		// Two of one name.
-		"accelerator": "[label/accelerator taint/accelerator]",
-		// Whole.
-		"a.example.com/zone": "[label/a.example.com/zone]",
-		// Within.
-		"example":                      "[label/a.example.com/zone label/b.example.com/pool taint/zone.example.com/x]",
-		"clusterDNS":                   "[config/clusterDNS]",
-		"/var/lib/kubelet/config.yaml": "[file/var/lib/kubelet/config.yaml]",
-		"config.yaml":                  "[file/var/lib/kubelet/config.yaml]",
-		"xyzzy":                        "[]",
-	} {
+	for word, want := range table.YAML[map[string]string](t, `
+# Its last part.
+zone: '[label/a.example.com/zone]'
+# Two of one name.
+accelerator: '[label/accelerator taint/accelerator]'
+# Whole.
+a.example.com/zone: '[label/a.example.com/zone]'
+# Within.
+example: '[label/a.example.com/zone label/b.example.com/pool taint/zone.example.com/x]'
+clusterDNS: '[config/clusterDNS]'
+/var/lib/kubelet/config.yaml: '[file/var/lib/kubelet/config.yaml]'
+config.yaml: '[file/var/lib/kubelet/config.yaml]'
+xyzzy: '[]'
+`) {
 		if got := fmt.Sprint(explain.Match(p, word)); got != want {
 			t.Errorf("%s fits %s, want %s", word, got, want)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // randomEffect returns one of few effects, for a machine with a number.
@@ -266,17 +267,17 @@ func TestReplaceOwnValues(t *testing.T) {
 	own := names{
 		{"2001:db8::10", "{IPv6}"}, {"gpu-17.example", "{node name}"}, {"10.0.0.1", "{address}"}, {"gpu-17", "{host}"},
 	}
-	for text, want := range map[string]string{
-		"":                              "",
-		"10.0.0.1":                      "{address}",
-		"10.0.0.17, 110.0.0.1":          "10.0.0.17, 110.0.0.1",
-		"10.0.0.1:6443 and 10.0.0.1/24": "{address}:6443 and {address}/24",
-		"at 10.0.0.1. Then":             "at {address}. Then",
-		"--hostname-override=gpu-17.example --x=gpu-17": "--hostname-override={node name} --x={host}",
-		"gpu-170 xgpu-17":             "gpu-170 xgpu-17",
-		"[2001:db8::10]:80 10.0.0.1x": "[{IPv6}]:80 10.0.0.1x",
-		"10.0.0.110.0.0.1":            "10.0.0.110.0.0.1",
-	} {
+	for text, want := range table.YAML[map[string]string](t, `
+'': ''
+10.0.0.1: '{address}'
+'10.0.0.17, 110.0.0.1': 10.0.0.17, 110.0.0.1
+10.0.0.1:6443 and 10.0.0.1/24: '{address}:6443 and {address}/24'
+at 10.0.0.1. Then: at {address}. Then
+--hostname-override=gpu-17.example --x=gpu-17: --hostname-override={node name} --x={host}
+gpu-170 xgpu-17: gpu-170 xgpu-17
+'[2001:db8::10]:80 10.0.0.1x': '[{IPv6}]:80 10.0.0.1x'
+10.0.0.110.0.0.1: 10.0.0.110.0.0.1
+`) {
 		if got := own.replace(text); got != want {
 			t.Errorf("replace(%q): got %q, want %q", text, got, want)
 		}

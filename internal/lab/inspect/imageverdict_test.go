@@ -5,6 +5,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestFindImageVerdict(t *testing.T) {
@@ -21,6 +22,33 @@ func TestFindImageVerdict(t *testing.T) {
 		return NodeStatus{Status: s, Kept: kept, Gate: Gate{Open: isOpen, Generation: 1}}
 	}
 
+	for name, test := range table.Map[struct {
+		Code fault.Code
+		Exit int
+		Want bool
+	}](t, `
+		rolled back            | rolled-back             | 50 | false
+		rollback failed        | rollback-failed         | 51 | false
+		name of another node   | node-is-another-machine | 50 | true
+		invalid site           | syntax                  | 10 | false
+		removed flag           | kubelet-flag            | 10 | false
+		copied disk            | identity                | 10 | true
+		host name              | node-name               | 10 | true
+		missing file           | file-missing            | 10 | true
+		unusable file          | file-unusable           | 10 | true
+		evaluation             | evaluation              | 10 | true
+		label of the machine   | label-invalid           | 10 | true
+		variable is missing    | variable-missing        | 10 | true
+		cluster is unreachable | cluster-unreachable     | 20 | true
+		cluster denies access  | cluster-denied          | 22 | true
+		no space               | cannot-write            | 40 | true
+		systemd refuses        | systemd                 | 52 | false
+	`) {
+		if got := FindImageVerdict(NodeStatus{Status: failed(test.Code, test.Exit)}); got.Keep != test.Want {
+			t.Errorf("%s: got keep %t (%s), want %t", name, got.Keep, got.Why, test.Want)
+		}
+	}
+
 	for name, test := range map[string]struct {
 		status NodeStatus
 		want   bool
@@ -29,27 +57,11 @@ func TestFindImageVerdict(t *testing.T) {
 		"not run":                {NodeStatus{Status: emptyStatus(), Condition: Unfinished}, true},
 		"report is lost":         {NodeStatus{Status: emptyStatus(), Condition: Degraded, Problem: "gone"}, true},
 		"prelet cannot start":    {NodeStatus{Status: emptyStatus(), Condition: Failing, NotStarted: "226"}, false},
-		"rolled back":            {NodeStatus{Status: failed(fault.RolledBack, 50)}, false},
-		"rollback failed":        {NodeStatus{Status: failed(fault.RollbackFails, 51)}, false},
-		"name of another node":   {NodeStatus{Status: failed(fault.OtherMachine, 50)}, true},
-		"invalid site":           {NodeStatus{Status: failed(fault.Syntax, 10)}, false},
 		"no credential":          {given, true},
-		"removed flag":           {NodeStatus{Status: failed(fault.KubeletFlag, 10)}, false},
-		"copied disk":            {NodeStatus{Status: failed(fault.Identity, 10)}, true},
-		"host name":              {NodeStatus{Status: failed(fault.NodeName, 10)}, true},
-		"missing file":           {NodeStatus{Status: failed(fault.FileMissing, 10)}, true},
-		"unusable file":          {NodeStatus{Status: failed(fault.FileUnusable, 10)}, true},
-		"evaluation":             {NodeStatus{Status: failed(fault.Evaluation, 10)}, true},
-		"label of the machine":   {NodeStatus{Status: failed(fault.LabelInvalid, 10)}, true},
 		"on a good generation":   {onGood(fault.Syntax, 10, "good", true), true},
 		"on one without verdict": {onGood(fault.Syntax, 10, "unknown", true), false},
 		"behind a shut gate":     {onGood(fault.Syntax, 10, "good", false), false},
 		"rolled back to a good":  {onGood(fault.RolledBack, 50, "good", true), false},
-		"variable is missing":    {NodeStatus{Status: failed(fault.VariableMissing, 10)}, true},
-		"cluster is unreachable": {NodeStatus{Status: failed(fault.ClusterUnreachable, 20)}, true},
-		"cluster denies access":  {NodeStatus{Status: failed(fault.ClusterDenied, 22)}, true},
-		"no space":               {NodeStatus{Status: failed(fault.CannotWrite, 40)}, true},
-		"systemd refuses":        {NodeStatus{Status: failed(fault.Systemd, 52)}, false},
 		"unhealthy, no rollback": {NodeStatus{Status: &report.Status{State: report.OK, Verdict: "bad"}}, false},
 		"unknown verdict":        {NodeStatus{Status: &report.Status{State: report.OK, Verdict: "unknown"}}, true},
 		"held":                   {NodeStatus{Status: held}, false},

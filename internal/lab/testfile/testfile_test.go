@@ -239,20 +239,26 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestMistakesOfFiles(t *testing.T) {
-	for _, c := range []struct{ file, want string }{
-		{"", `1:1 missing-argument A test file without a run: Write at least one: run "NAME" { hardware = "…" }.`},
-		{"runs \"a\" {}", `1:1 unknown-block Unknown block "runs": .prelettest.hcl has no block of this name. ` +
-			`Did you mean "run"?`},
-		{"run {}", `1:1 unknown-block Wrong labels of block "run": It is written run "NAME" { … }.`},
-		{"run \"a\" { hardware = \"x\" }\nrun \"a\" { hardware = \"x\" }", `2:1 duplicate Block run "a" is there twice: ` +
-			`The first is at a.prelettest.hcl:1:1. Give one of them another name, or remove it.`},
-		{"variables {\n  a {}\n}\nrun \"a\" { hardware = \"x\" }", `2:3 unknown-block Unknown block "a": Block variables ` +
-			`has no block of this name. a is an argument: write a = { … }.`},
-		{"run \"a\" {", `1:9 syntax Unclosed configuration block: The brace that closes this block is missing.`},
-	} {
-		_, diags := Parse("a.prelettest.hcl", []byte(c.file), readNothing)
-		if got := show(diags); got != c.want {
-			t.Errorf("%s\ngot\n%s\nwant\n%s", c.file, got, c.want)
+	for _, c := range table.YAML[[]struct{ File, Want string }](t, `
+- {want: '1:1 missing-argument A test file without a run: Write at least one: run "NAME" { hardware = "…" }.'}
+- file: runs "a" {}
+  want: '1:1 unknown-block Unknown block "runs": .prelettest.hcl has no block of this name. Did you mean "run"?'
+- {file: 'run {}', want: '1:1 unknown-block Wrong labels of block "run": It is written run "NAME" { … }.'}
+- file: |-
+    run "a" { hardware = "x" }
+    run "a" { hardware = "x" }
+  want: '2:1 duplicate Block run "a" is there twice: The first is at a.prelettest.hcl:1:1. Give one of them another name, or remove it.'
+- file: |-
+    variables {
+      a {}
+    }
+    run "a" { hardware = "x" }
+  want: '2:3 unknown-block Unknown block "a": Block variables has no block of this name. a is an argument: write a = { … }.'
+- {file: 'run "a" {', want: '1:9 syntax Unclosed configuration block: The brace that closes this block is missing.'}
+`) {
+		_, diags := Parse("a.prelettest.hcl", []byte(c.File), readNothing)
+		if got := show(diags); got != c.Want {
+			t.Errorf("%s\ngot\n%s\nwant\n%s", c.File, got, c.Want)
 		}
 	}
 }

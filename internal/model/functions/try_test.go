@@ -14,9 +14,14 @@ import (
 
 // TestTryEvaluatesOnce: the library's try takes 2^depth evaluations of the innermost arm.
 func TestTryEvaluatesOnce(t *testing.T) {
-	for _, wrap := range []struct{ open, shut string }{
-		{"try(", ", 1)"}, {"try({}.a, ", ")"}, {"can(", ")"}, {"[for x in [1] : try(", ", x)][0]"}, {"{ (\"k\") = try(", ", 2) }"}, {"true ? try(", ", 1) : 0"},
-	} {
+	for _, wrap := range table.YAML[[]struct{ Open, Shut string }](t, `
+- {open: try(, shut: ', 1)'}
+- {open: 'try({}.a, ', shut: )}
+- {open: can(, shut: )}
+- {open: '[for x in [1] : try(', shut: ', x)][0]'}
+- {open: '{ ("k") = try(', shut: ', 2) }'}
+- {open: 'true ? try(', shut: ', 1) : 0'}
+`) {
 		n := 0
 		funcs := All()
 		funcs["probe"] = function.New(
@@ -29,11 +34,11 @@ func TestTryEvaluatesOnce(t *testing.T) {
 			},
 		)
 		const depth = 24
-		src := strings.Repeat(wrap.open, depth) + "probe()" + strings.Repeat(wrap.shut, depth)
+		src := strings.Repeat(wrap.Open, depth) + "probe()" + strings.Repeat(wrap.Shut, depth)
 		_, diags := parse(t, src).Value(&hcl.EvalContext{Functions: funcs})
 		if diags.HasErrors() || n != 1 {
 			t.Errorf("%s…%s nested %d deep evaluates its inside: got %d times, %v; want once",
-				wrap.open, wrap.shut, depth, n, diags)
+				wrap.Open, wrap.Shut, depth, n, diags)
 		}
 	}
 }
@@ -72,16 +77,18 @@ func TestTryWithUnknowns(t *testing.T) {
 func TestTryTellsUnsupportedAttributes(t *testing.T) {
 	gpus := cty.UnknownVal(cty.List(cty.Object(map[string]cty.Type{"name": cty.String})))
 	vars := map[string]cty.Value{"gpus": gpus, "i": cty.UnknownVal(cty.Number)}
-	for src, want := range map[string]int{
-		`try(gpus[i].nmae, null)`:                      1,
-		`try(gpus[0].nmae, gpus[0].name)`:              1,
-		`try(gpus[0].name, gpus[0].nmae)`:              1, // looked at for its type
-		`try(try(gpus[0].nmae, 1), null)`:              1,
-		`can(gpus[0].nmae)`:                            1,
-		`try(gpus[0].name, null)`:                      0,
-		`try(where(gpus, {name = "x"})[0].nmae, null)`: 1,
-		`try([][0], null)`:                             0, // no attribute
-	} {
+	for src, want := range table.YAML[map[string]int](t, `
+'try(gpus[i].nmae, null)': 1
+'try(gpus[0].nmae, gpus[0].name)': 1
+# looked at for its type
+'try(gpus[0].name, gpus[0].nmae)': 1
+'try(try(gpus[0].nmae, 1), null)': 1
+'can(gpus[0].nmae)': 1
+'try(gpus[0].name, null)': 0
+'try(where(gpus, {name = "x"})[0].nmae, null)': 1
+# no attribute
+'try([][0], null)': 0
+`) {
 		var unsupported []string
 		v, diags := evaluateWith(
 			t,

@@ -100,19 +100,19 @@ func TestEnvFileSet(t *testing.T) {
 }
 
 func TestEnvFileSetRefuses(t *testing.T) {
-	for _, c := range []struct{ text, variable string }{
-		{`Y="never closed`, "X"},
-		{`Y=1\`, "X"},
-		{"# c\n", "X Y"},
-		{"# c\n", "1X"},
-		{"# c\n", ""},
-	} {
-		file := mustEnv(t, c.text)
-		if err := file.Set(c.variable, mustFlags(t, "--a=b")); err == nil {
-			t.Errorf("%q: Set(%q) gave %q, want an error", c.text, c.variable, file)
+	for _, c := range table.YAML[[]struct{ Text, Variable string }](t, `
+- {text: Y="never closed, variable: X}
+- {text: Y=1\, variable: X}
+- {text: "# c\n", variable: X Y}
+- {text: "# c\n", variable: 1X}
+- {text: "# c\n"}
+`) {
+		file := mustEnv(t, c.Text)
+		if err := file.Set(c.Variable, mustFlags(t, "--a=b")); err == nil {
+			t.Errorf("%q: Set(%q) gave %q, want an error", c.Text, c.Variable, file)
 		}
-		if file.String() != c.text {
-			t.Errorf("%q: a rejected Set left %q, want no change", c.text, file)
+		if file.String() != c.Text {
+			t.Errorf("%q: a rejected Set left %q, want no change", c.Text, file)
 		}
 	}
 }

@@ -206,29 +206,30 @@ max-pods: '60'
 // Whatever the base: what Set says is what the process gets, and all other flags stay.
 func TestFlagsSetProperty(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2026))
-	pieces := []string{
-		"--a",
-		"--a=b",
-		"--b",
-		"c",
-		"-v=4",
-		"-v",
-		"4",
-		"--node-labels",
-		"x=y",
-		"--fail-swap-on",
-		"#",
-		"--",
-		`""`,
-		`'q r'`,
-		`"s`,
-		`\ `,
-		"\\\n",
-		"$",
-		"`",
-		`\"`,
-		"'",
-	}
+	pieces := table.YAML[[]string](t, `
+- --a
+- --a=b
+- --b
+- c
+- -v=4
+- -v
+- '4'
+- --node-labels
+- x=y
+- --fail-swap-on
+- '#'
+- --
+- '""'
+- '''q r'''
+- '"s'
+- '\ '
+- |
+  \
+- $
+- "\x60"
+- \"
+- ''''
+`)
 	gaps := []string{" ", "  ", "\t", " \\\n  ", "\\\n", "\n"}
 	names := []string{"a", "b", "v", "node-labels", "new", "fail-swap-on", "register-with-taints"}
 	values := []string{"", "x", "x y", `"`, "'", `\`, "a=b,c=d", "-1", "-x", "$HOME", "`", "#", "é"}
@@ -315,7 +316,19 @@ func TestFlagsSetIsMinimal(t *testing.T) {
 			continue
 		}
 		quote := []string{`"`, "'", ""}[random.IntN(3)]
-		gaps := map[string][]string{`"`: {" ", "  ", " \\\n  ", "\n", "\t"}, "'": {" ", "\n", "   "}, "": {" ", " \\\n", "\t \t"}}[quote]
+		gaps := table.YAML[map[string][]string](t, `
+'"':
+  - ' '
+  - '  '
+  - " \\\n  "
+  - "\n"
+  - "\t"
+'''': [' ', "\n", '   ']
+'':
+  - ' '
+  - " \\\n"
+  - "\t \t"
+`)[quote]
 		var b strings.Builder
 		for i, part := range parts {
 			if i > 0 {

@@ -4,32 +4,49 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestWithhold checks that a withheld file takes what is added to it as the file does: an assignment behind a quote
 // that is not closed, or behind a backslash at the end, is a part of the value before.
 func TestWithhold(t *testing.T) {
-	files := []string{
-		"",
-		"A=x\n",
-		"# c\nA=x\n",
-		"# c \\\nA=x\n",
-		"; c\n# d \\\n",
-		"DB=\"x\n",
-		"DB='x\r\n",
-		"DB=\"",
-		"DB=\"x\ny\" \"z\n",
-		"DB=x \\",
-		"DB=\"x \\",
-		"export DB=\"x\n",
-		"export DB=x \\",
-		"QUJD==\n",
-		"QUJD== \\\n",
-		"=x\n",
-		"A=\n",
-		"A=\"\"\nB=x",
-		"a line\nA=x\n",
-	}
+	files := table.YAML[[]string](t, `
+- ''
+- "A=x\n"
+- |
+  # c
+  A=x
+- |
+  # c \
+  A=x
+- |
+  ; c
+  # d \
+- |
+  DB="x
+- "DB='x\r\n"
+- DB="
+- |
+  DB="x
+  y" "z
+- DB=x \
+- DB="x \
+- |
+  export DB="x
+- export DB=x \
+- "QUJD==\n"
+- |
+  QUJD== \
+- "=x\n"
+- "A=\n"
+- |-
+  A=""
+  B=x
+- |
+  a line
+  A=x
+`)
 	isShown := func(name string) bool { return name == "FLAGS" }
 
 	for _, text := range files {

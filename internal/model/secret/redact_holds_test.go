@@ -34,16 +34,16 @@ CANARY-k3: false
 // TestCutSecrets hides what is left of a secret that was cut before anybody looked for it.
 func TestCutSecrets(t *testing.T) {
 	r := redactorOf("correct horse battery staple")
-	for text, want := range map[string]string{
-		`x = "correct horse ba"…`:    `x = "(sensitive)"…`,
-		"x = correct horse battery…": "x = (sensitive)…",
-		"…tery staple is wrong":      "…(sensitive) is wrong",
-		`…"ttery staple" and more…`:  `…"(sensitive)" and more…`,
-		"it is correct…":             "it is (sensitive)…",
-		"…able":                      "…able",
-		"corr…":                      "corr…",
-		"no secret…":                 "no secret…",
-	} {
+	for text, want := range table.YAML[map[string]string](t, `
+x = "correct horse ba"…: x = "(sensitive)"…
+x = correct horse battery…: x = (sensitive)…
+…tery staple is wrong: …(sensitive) is wrong
+…"ttery staple" and more…: …"(sensitive)" and more…
+it is correct…: it is (sensitive)…
+…able: …able
+corr…: corr…
+no secret…: no secret…
+`) {
 		if got := r.String(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}

@@ -222,31 +222,31 @@ func TestNoFactNamesAMACAddress(t *testing.T) {
 // A name is replaced in the same way at every place, also next to its address, and stays where the site, or a file
 // that it reads, contains it.
 func TestNamesOfMACAddressesAreOneName(t *testing.T) {
-	for what, tt := range map[string]struct {
-		site, file, want string
-	}{
-		"not reported": {"", "", "enx-2"},
-		"the site":     {`local.hw.interfaces["enx02fc00000002"]`, "", "enx02fc00000002"},
-		"a file":       {"", `{"listenInterface":"enx02fc00000002"}`, "enx02fc00000002"},
-	} {
+	for what, tt := range table.YAML[map[string]struct {
+		Site, File, Want string
+	}](t, `
+not reported: {want: enx-2}
+the site: {site: 'local.hw.interfaces["enx02fc00000002"]', want: enx02fc00000002}
+a file: {file: '{"listenInterface":"enx02fc00000002"}', want: enx02fc00000002}
+`) {
 		mac, name := "02:fc:00:00:00:02", "enx02fc00000002"
 		f := Facts{
 			Interfaces: map[string]Interface{name: {MAC: &mac}, "enx02fc00000001": {}},
 			NICs:       []NIC{{Interface: &name}},
 		}
-		r := ofFacts(f, Entry{Question{"file", "{}"}, Answer{Value: json.RawMessage("[" + tt.file + "]")}}, Entry{
+		r := ofFacts(f, Entry{Question{"file", "{}"}, Answer{Value: json.RawMessage("[" + tt.File + "]")}}, Entry{
 			Detector.Question(DetectorReq{Name: "x"}),
 			Detector.Answer(DetectorAns{Warnings: []string{"port " + name + " of 02-FC-00-00-00-02"}}),
 		})
-		r.Header.Site = []SiteFile{{"site.hcl", tt.site}}
+		r.Header.Site = []SiteFile{{"site.hcl", tt.Site}}
 		after := withhold(t, r)
-		if _, ok := after.Interfaces[tt.want]; !ok || *after.NICs[0].Interface != tt.want ||
+		if _, ok := after.Interfaces[tt.Want]; !ok || *after.NICs[0].Interface != tt.Want ||
 			after.Interfaces["enx-1"].IPv4 != nil ||
 			len(after.Interfaces) != 2 {
-			t.Errorf("%s: got %s, want two interfaces with %s", what, r.Entries[0].Answer.Value, tt.want)
+			t.Errorf("%s: got %s, want two interfaces with %s", what, r.Entries[0].Answer.Value, tt.Want)
 		}
-		if said := string(r.Entries[2].Answer.Value); !strings.Contains(said, "port "+tt.want+" of hwaddr-2") {
-			t.Errorf("%s: got %s, want port %s of hwaddr-2", what, said, tt.want)
+		if said := string(r.Entries[2].Answer.Value); !strings.Contains(said, "port "+tt.Want+" of hwaddr-2") {
+			t.Errorf("%s: got %s, want port %s of hwaddr-2", what, said, tt.Want)
 		}
 	}
 }

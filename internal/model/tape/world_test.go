@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func recorded(args ...string) string {
@@ -360,18 +361,18 @@ func must(t testing.TB, err error) {
 }
 
 func TestEndOfString(t *testing.T) {
-	for text, want := range map[string]int{
-		`""x`:          2,
-		`"ab",`:        4,
-		`"\"",`:        4,
-		`"\\","`:       4,
-		`"\\\"",`:      6,
-		`"a\\\\"b"`:    7,
-		`"open`:        5,
-		`"open\"`:      7,
-		`"`:            1,
-		`"\u0022\"\n"`: 12,
-	} {
+	for text, want := range table.YAML[map[string]int](t, `
+'""x': 2
+'"ab",': 4
+'"\"",': 4
+'"\\","': 4
+'"\\\"",': 6
+'"a\\\\"b"': 7
+'"open': 5
+'"open\"': 7
+'"': 1
+'"\u0022\"\n"': 12
+`) {
 		if got := EndOfString([]byte(text), 0); got != want {
 			t.Errorf("%s: got %d, want %d", text, got, want)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -110,24 +111,24 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 
 // A detector has the time that the site gives, else what it says that it needs, if that is more than the default.
 func TestDetectorTimeout(t *testing.T) {
-	for _, test := range []struct {
-		site string
-		says int
-		want time.Duration
-	}{
-		{"", 0, 10 * time.Second},
-		{"", 5, 10 * time.Second},
-		{"", 45, 45 * time.Second},
-		{"timeout = \"10s\"", 45, 10 * time.Second},
-		{"timeout = \"90s\"", 45, 90 * time.Second},
-	} {
+	for _, test := range table.Rows[struct {
+		Site string
+		Says int
+		Want time.Duration
+	}](t, `
+		""              | 0  | 10s
+		""              | 5  | 10s
+		""              | 45 | 45s
+		timeout = "10s" | 45 | 10s
+		timeout = "90s" | 45 | 90s
+	`) {
 		d := describeGaudi()
-		d.TimeoutSeconds = test.says
-		s := mustParse(t, "detector \"gaudi\" {\n"+test.site+"\n}\n"+afterDetectors)
+		d.TimeoutSeconds = test.Says
+		s := mustParse(t, "detector \"gaudi\" {\n"+test.Site+"\n}\n"+afterDetectors)
 		all, diags := Detectors(t.Context(), s, detectorWorld(t, makeBareVM(), nil, d))
-		if len(all) != 1 || all[0].Timeout != test.want {
-			t.Errorf("%q, and the detector says %d: got %+v, %v; want a timeout of %s", test.site, test.says, all, diags,
-				test.want)
+		if len(all) != 1 || all[0].Timeout != test.Want {
+			t.Errorf("%q, and the detector says %d: got %+v, %v; want a timeout of %s", test.Site, test.Says, all, diags,
+				test.Want)
 		}
 	}
 }

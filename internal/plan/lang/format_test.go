@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // oddLayouts are texts that need each rule of the formatter, and some that do not parse.
@@ -67,17 +69,39 @@ func sitesIn(t testing.TB, folders ...string) (out [][]byte) {
 }
 
 func TestFormatSpaces(t *testing.T) {
-	for src, want := range map[string]string{
-		"":                             "",
-		"a=1\nbbb=2 # x\nc = 3 // y\n": "a   = 1\nbbb = 2 # x\nc   = 3 // y\n",
-		"stage   \"label\"   \"x\" {\nlabels={}\n}": "stage \"label\" \"x\" {\n  labels = {}\n}",
-		"# c\n   # d\n\n\n a = -1\n":                "# c\n# d\n\n\na = -1\n",
-		"a=<<E\n x ${ y } \nE\n":                    "a = <<E\n x ${y} \nE\n",
-		"a=1\r\nbbb=2\r\n":                          "a   = 1\r\nbbb = 2\r\n",
-		"a = [\n1,\n2\n]\n":                         "a = [\n  1,\n  2\n]\n",
-		"a = {\nb=1\n}\n":                           "a = {\n  b = 1\n}\n",
-		"cluster {\nservers=[\"a\"]\n  ca_file    = \"b\" # why\n}\n": "cluster {\n  servers = [\"a\"]\n  ca_file = \"b\" # why\n}\n",
-	} {
+	for src, want := range table.YAML[map[string]string](t, `
+'': ''
+"a=1\nbbb=2 # x\nc = 3 // y\n": |
+  a   = 1
+  bbb = 2 # x
+  c   = 3 // y
+"stage   \"label\"   \"x\" {\nlabels={}\n}": |-
+  stage "label" "x" {
+    labels = {}
+  }
+"# c\n   # d\n\n\n a = -1\n": |
+  # c
+  # d
+
+
+  a = -1
+"a=<<E\n x ${ y } \nE\n": "a = <<E\n x ${y} \nE\n"
+"a=1\r\nbbb=2\r\n": "a   = 1\r\nbbb = 2\r\n"
+"a = [\n1,\n2\n]\n": |
+  a = [
+    1,
+    2
+  ]
+"a = {\nb=1\n}\n": |
+  a = {
+    b = 1
+  }
+"cluster {\nservers=[\"a\"]\n  ca_file    = \"b\" # why\n}\n": |
+  cluster {
+    servers = ["a"]
+    ca_file = "b" # why
+  }
+`) {
 		got, diags := FormatFile("x.hcl", []byte(src))
 		if string(got) != want || diags.HasErrors() {
 			t.Errorf("%q: got %q, %v, want %q", src, got, diags, want)

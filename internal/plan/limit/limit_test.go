@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestWatchdog runs on synctest's clock: a sleep costs no time.
@@ -85,28 +86,25 @@ func TestGaveUp(t *testing.T) {
 // TestStepWithinDeadline: a step that no read limits ends with the run's deadline, or by a signal. After the deadline,
 // with the answers of the last good generation, it still has time.
 func TestStepWithinDeadline(t *testing.T) {
-	for name, c := range map[string]struct {
-		deadline, work, want time.Duration
-		signal               time.Duration
-		code                 fault.Code
-	}{
-		"it ends":                 {deadline: time.Minute, work: time.Second, want: time.Second},
-		"the deadline comes":      {deadline: 10 * time.Second, work: time.Hour, want: 10 * time.Second, code: fault.Limit},
-		"the deadline has passed": {deadline: 0, work: time.Second, want: time.Second},
-		"it takes too long then":  {deadline: 0, work: time.Hour, want: lateStep, code: fault.Limit},
-		"a signal": {
-			deadline: time.Minute, work: time.Hour, signal: 2 * time.Second,
-			want: 2 * time.Second, code: fault.Interrupted,
-		},
-	} {
+	for name, c := range table.Map[struct {
+		Deadline, Work, Want time.Duration
+		Signal               time.Duration
+		Code                 fault.Code
+	}](t, `
+		it ends                 | 1m  | 1s | 1s  | |
+		the deadline comes      | 10s | 1h | 10s | | limit
+		the deadline has passed | 0s  | 1s | 1s  | |
+		it takes too long then  | 0s  | 1h | 5s  | | limit
+		a signal                | 1m  | 1h | 2s  | 2s | interrupted
+	`) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				if c.signal > 0 {
-					time.AfterFunc(c.signal, cancel)
+				if c.Signal > 0 {
+					time.AfterFunc(c.Signal, cancel)
 				}
-				ctx, stop := context.WithTimeout(ctx, c.deadline)
+				ctx, stop := context.WithTimeout(ctx, c.Deadline)
 				defer stop()
 
 				ended := make(chan struct{})
@@ -116,7 +114,7 @@ func TestStepWithinDeadline(t *testing.T) {
 				began := time.Now()
 				_, failed := Run(ctx, limits, func() struct{} {
 					select {
-					case <-time.After(c.work):
+					case <-time.After(c.Work):
 					case <-ended:
 					}
 					return struct{}{}
@@ -125,8 +123,8 @@ func TestStepWithinDeadline(t *testing.T) {
 				if failed != nil {
 					code = origin.CodeOf(failed)
 				}
-				if took := time.Since(began); took != c.want || code != c.code {
-					t.Errorf("got %s, %q; want %s, %q", took, code, c.want, c.code)
+				if took := time.Since(began); took != c.Want || code != c.Code {
+					t.Errorf("got %s, %q; want %s, %q", took, code, c.Want, c.Code)
 				}
 			})
 		})

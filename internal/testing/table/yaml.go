@@ -1,4 +1,3 @@
-// Package table reads the cases of a test from a text. It is for tests only.
 package table
 
 import (

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
 // onBuilder is that of a machine that builds an image in /mnt/image, and others in a folder of its own disk.
@@ -63,48 +64,43 @@ const (
 )
 
 func TestFindForeign(t *testing.T) {
-	const (
-		machine = true
-		inside  = false // in a container or a chroot
-		config  = "/root/.kube/config"
-		journal = "/var/lib/prelet/journal"
-	)
-	for name, c := range map[string]struct {
-		text, root string
-		where      bool
-		file, want string
-	}{
-		"the image":                   {onBuilder, "/mnt/image", machine, "/etc/ssh/ssh_host_rsa_key", ""},
-		"its boot":                    {onBuilder, "/mnt/image", machine, "/boot/loader/random-seed", ""},
-		"its boot, in a container":    {onBuilder, "/mnt/image", inside, "/boot/loader/random-seed", "/mnt/image/boot"},
-		"tmp of the machine":          {onBuilder, "/mnt/image", machine, "/tmp/a.prelet", "/mnt/image/tmp"},
-		"one file":                    {onBuilder, "/mnt/image", machine, "/etc/machine-id", "/mnt/image/etc/machine-id"},
-		"below a folder":              {onBuilder, "/mnt/image", machine, "/var/lib/cloud/instances/i 1", "/mnt/image/var/lib/cloud/instances/i 1/data"},
-		"a name that begins so":       {onBuilder, "/mnt/image", machine, "/var/lib/cloud/instances/i", ""},
-		"of the image itself":         {onBuilder, "/mnt/image", inside, journal, ""},
-		"a subvolume":                 {onBuilder, "/mnt/btrfs", machine, journal, ""},
-		"a subvolume, in a container": {onBuilder, "/mnt/btrfs", inside, journal, "/mnt/btrfs/var"},
-		"a folder as image":           {onBuilder, "/images/b", machine, journal, ""},
-		"a mount in such a one":       {onBuilder, "/images/a", machine, journal, "/images/a/var"},
-		"in a chroot":                 {inChroot, "", inside, "/tmp/a.prelet", "/tmp"},
-		"in a chroot, the image":      {inChroot, "", inside, "/etc/machine-id", ""},
-		"var of OSTree":               {onOSTree, "", machine, journal, ""},
-		"boot of OSTree":              {onOSTree, "", machine, "/boot/loader/random-seed", ""},
-		"var of composefs":            {onComposefs, "", machine, journal, ""},
-		"a server's home":             {onOSTree, "", machine, "/home/me/.kube/config", "/home"},
-		"a folder of btrfs":           {inPodman, "", inside, config, "/root"},
-		"a whole file system":         {inPodman, "", inside, "/home/me/.kube/config", "/home"},
-		"a container on btrfs":        {inPodmanOnBtrfs, "", inside, config, "/root"},
-		"with the host's root":        {withHost, "", inside, config, "/root"},
-		"a container in a folder":     {inNspawn, "", inside, config, "/root"},
-		"and of itself":               {inNspawn, "", inside, journal, ""},
-		"without a list of them":      {"", "/mnt/image", machine, "/etc/machine-id", ""},
-	} {
+	for name, c := range cases.Map[struct {
+		Mounts, Root string
+		IsWhole      bool // not in a container or a chroot
+		File, Want   string
+	}](t, `
+		the image                   | {onBuilder}       | /mnt/image | true  | /etc/ssh/ssh_host_rsa_key    |
+		its boot                    | {onBuilder}       | /mnt/image | true  | /boot/loader/random-seed     |
+		its boot, in a container    | {onBuilder}       | /mnt/image | false | /boot/loader/random-seed     | /mnt/image/boot
+		tmp of the machine          | {onBuilder}       | /mnt/image | true  | /tmp/a.prelet                | /mnt/image/tmp
+		one file                    | {onBuilder}       | /mnt/image | true  | /etc/machine-id              | /mnt/image/etc/machine-id
+		below a folder              | {onBuilder}       | /mnt/image | true  | /var/lib/cloud/instances/i 1 | /mnt/image/var/lib/cloud/instances/i 1/data
+		a name that begins so       | {onBuilder}       | /mnt/image | true  | /var/lib/cloud/instances/i   |
+		of the image itself         | {onBuilder}       | /mnt/image | false | /var/lib/prelet/journal      |
+		a subvolume                 | {onBuilder}       | /mnt/btrfs | true  | /var/lib/prelet/journal      |
+		a subvolume, in a container | {onBuilder}       | /mnt/btrfs | false | /var/lib/prelet/journal      | /mnt/btrfs/var
+		a folder as image           | {onBuilder}       | /images/b  | true  | /var/lib/prelet/journal      |
+		a mount in such a one       | {onBuilder}       | /images/a  | true  | /var/lib/prelet/journal      | /images/a/var
+		in a chroot                 | {inChroot}        |            | false | /tmp/a.prelet                | /tmp
+		in a chroot, the image      | {inChroot}        |            | false | /etc/machine-id              |
+		var of OSTree               | {onOSTree}        |            | true  | /var/lib/prelet/journal      |
+		boot of OSTree              | {onOSTree}        |            | true  | /boot/loader/random-seed     |
+		var of composefs            | {onComposefs}     |            | true  | /var/lib/prelet/journal      |
+		a server's home             | {onOSTree}        |            | true  | /home/me/.kube/config        | /home
+		a folder of btrfs           | {inPodman}        |            | false | /root/.kube/config           | /root
+		a whole file system         | {inPodman}        |            | false | /home/me/.kube/config        | /home
+		a container on btrfs        | {inPodmanOnBtrfs} |            | false | /root/.kube/config           | /root
+		with the host's root        | {withHost}        |            | false | /root/.kube/config           | /root
+		a container in a folder     | {inNspawn}        |            | false | /root/.kube/config           | /root
+		and of itself               | {inNspawn}        |            | false | /var/lib/prelet/journal      |
+		without a list of them      |                   | /mnt/image | true  | /etc/machine-id              |
+	`, "onBuilder", onBuilder, "inChroot", inChroot, "onOSTree", onOSTree, "onComposefs", onComposefs,
+		"inPodman", inPodman, "inPodmanOnBtrfs", inPodmanOnBtrfs, "withHost", withHost, "inNspawn", inNspawn) {
 		t.Run(name, func(t *testing.T) {
-			m, err := parseMounts(c.root, []byte(c.text))
-			m.isWhole = c.where
-			if got := m.findForeign(c.file); got != c.want || err != nil {
-				t.Errorf("%s in %q: got %q, %v; want %q", c.file, c.root, got, err, c.want)
+			m, err := parseMounts(c.Root, []byte(c.Mounts))
+			m.isWhole = c.IsWhole
+			if got := m.findForeign(c.File); got != c.Want || err != nil {
+				t.Errorf("%s in %q: got %q, %v; want %q", c.File, c.Root, got, err, c.Want)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 func TestParse(t *testing.T) {
@@ -23,13 +25,13 @@ func TestParse(t *testing.T) {
 	if _, ok, err := Parse(map[string]string{Degraded: "[]", "x": "y"}); ok || err != nil {
 		t.Errorf("no generation: got %t, %v; want no report", ok, err)
 	}
-	for _, broken := range []map[string]string{
-		{Generation: "seven"},
-		{Generation: "-7"},
-		{Generation: "7", Degraded: "stale"},
-		{Generation: "7", Degraded: "[null]"},
-		{Generation: "7", Degraded: `[{"code":"a; b","summary":"x"}]`},
-	} {
+	for _, broken := range table.YAML[[]map[string]string](t, `
+- {prelet.github.io/generation: seven}
+- {prelet.github.io/generation: '-7'}
+- {prelet.github.io/generation: '7', prelet.github.io/degraded: stale}
+- {prelet.github.io/generation: '7', prelet.github.io/degraded: '[null]'}
+- {prelet.github.io/generation: '7', prelet.github.io/degraded: '[{"code":"a; b","summary":"x"}]'}
+`) {
 		if _, _, err := Parse(broken); err == nil {
 			t.Errorf("%v: got no error, want one", broken)
 		}

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/table"
 )
 
 // TestDigests runs a program whose content is not the locked one, with a cache that says it is: only a program that is
@@ -42,55 +44,38 @@ func TestDigests(t *testing.T) {
 	text, err := WriteFragment(locked.LockEntry)
 	must(t, err)
 
-	for _, row := range []struct {
-		name   string
-		change func() error
-		now    func() time.Time
-		reads  bool
-	}{
-		{name: "the same file", now: later},
-		{name: "changed a moment ago", now: time.Now, reads: true},
-		{name: "changed in the future", now: func() time.Time { return time.Unix(0, 0) }, reads: true},
-		{
-			name:   "another lock",
-			change: func() error { return os.WriteFile(cache, []byte(first), 0o600) },
-			now:    later,
-			reads:  true,
-		},
-		{
-			name:   "cache that others may write",
-			change: func() error { return os.Chmod(cache, 0o666) },
-			now:    later,
-			reads:  true,
-		},
-		{
-			name:   "damaged cache",
-			change: func() error { return os.WriteFile(cache, []byte("["), 0o600) },
-			now:    later,
-			reads:  true,
-		},
-		{name: "no cache", change: func() error { return os.Remove(cache) }, now: later, reads: true},
-		{
-			name:   "another time",
-			change: func() error { return os.Chtimes(program, time.Unix(1, 0), time.Unix(1, 0)) },
-			now:    later,
-			reads:  true,
-		},
-	} {
-		t.Run(row.name, func(t *testing.T) {
+	clocks := map[string]func() time.Time{
+		"later": later, "now": time.Now, "1970": func() time.Time { return time.Unix(0, 0) },
+	}
+	for _, row := range table.Rows[struct {
+		Name   string
+		Change string // a command of sh; the last one changes the program
+		Now    string
+		Reads  bool
+	}](t, `
+		the same file               |                                 | later | false
+		changed a moment ago        |                                 | now   | true
+		changed in the future       |                                 | 1970  | true
+		another lock                | printf %s "$FIRST" >"$CACHE"    | later | true
+		cache that others may write | chmod 666 "$CACHE"              | later | true
+		damaged cache               | echo [ >"$CACHE"                | later | true
+		no cache                    | rm "$CACHE"                     | later | true
+		another time                | touch -d @1 "$PROGRAM"          | later | true
+	`) {
+		t.Run(row.Name, func(t *testing.T) {
 			b.write(CacheFile, []byte(wrong), 0o600)
 			b.write(filepath.Join(Fragments, "good.json"), text, 0o644)
-			if row.change != nil {
-				must(t, row.change())
-			}
+			change := exec.CommandContext(t.Context(), "sh", "-ec", row.Change)
+			change.Env = append(os.Environ(), "CACHE="+cache, "PROGRAM="+program, "FIRST="+first)
+			must(t, change.Run())
 
-			kept, a := ask(row.now)
+			kept, a := ask(clocks[row.Now])
 
 			isRefused := a.Code() == fault.DetectorFailed && strings.Contains(a.Why(), "is not the locked program")
 			switch {
-			case row.reads && (!isRefused || kept != ""):
+			case row.Reads && (!isRefused || kept != ""):
 				t.Errorf("got %q to keep, failure %q; want the program read and refused", kept, a.Why())
-			case !row.reads && (a.Fault != nil || kept != wrong):
+			case !row.Reads && (a.Fault != nil || kept != wrong):
 				t.Errorf("got %q to keep, failure %q; want the cache used and kept", kept, a.Why())
 			}
 		})

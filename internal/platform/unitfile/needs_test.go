@@ -12,7 +12,6 @@ import (
 // TestFindMissing checks what keeps a unit from starting, for each setting with a path that must exist.
 func TestFindMissing(t *testing.T) {
 	t.Parallel()
-	const gone = "/srv/no-such-path"
 	for line, isMissing := range table.Map[bool](t, `
 		WorkingDirectory=/srv/no-such-path          | true
 		"WorkingDirectory=/srv/no-such-path\nWorkingDirectory=/" | false

@@ -80,7 +80,7 @@ func TestDryRun(t *testing.T) {
 		a wrapper          | exec sh -c 'echo "$0"; exit 1' '{accepted}' | true  | true  |
 		a child that ends  | (sleep 0.1; echo '{accepted}'); exit 1      | true  | true  |
 		refuses
-		  | echo 'E1126 22:30:34.793553 31808 run.go:72] "command failed" err="failed: invalid configuration: maxPods, path: &TypeMeta{Kind:,secret}"'; exit 1
+		  | echo '{klog}"failed: invalid configuration: maxPods, path: &TypeMeta{Kind:,secret}"'; exit 1
 		  | false | true  | failed: invalid configuration: maxPods
 		refuses in lines   | printf '%s<\n\tbad label\n\tin config.yaml\n >\n' '{klog}'; exit 1 | false | true
 		  | bad label in config.yaml

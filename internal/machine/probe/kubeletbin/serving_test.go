@@ -81,11 +81,9 @@ func TestCheckServingPair(t *testing.T) {
 		no key               | {cert}          | hello           | find any PEM data in key input
 		no certificate       | hello           | {key}           | find any PEM data in certificate input
 		exchanged            | {key}           | {cert}          | PEM inputs may have been switched
-		an empty key         | {cert}          |
-		  | missing content for serving cert "kubelet-server-cert-files::/cert::/key"
-		an empty certificate |                 | {key}
-		  | missing content for serving cert "kubelet-server-cert-files::/cert::/key"
-	`, "cert", cert, "key", key, "ca", ca, "other", other) {
+		an empty key         | {cert}          |                 | {missing}
+		an empty certificate |                 | {key}           | {missing}
+	`, "cert", cert, "key", key, "ca", ca, "other", other, "missing", missing) {
 		err := CheckServingPair("/cert", []byte(c.Cert), "/key", []byte(c.Key))
 		checkRefusal(t, name, err, c.Want, key, other)
 	}

@@ -2,9 +2,9 @@
 // only.
 //
 // A cell is a text, a number, true or false, a duration, or a list of words. It is empty for a zero value. Where a text
-// has another meaning without them, as with a space at its end, it is in double quotes as in Go. A line that begins with
-// "| " continues the row above it, and a line that begins with "# " is a comment. {NAME} in a text is replaced, where
-// NAME and its text are given.
+// has another meaning without them, as with a space at its end, it is in double quotes as in Go. A line that begins
+// with "| " continues the row above it, and a line that begins with "# " is a comment. {NAME} in a text is replaced,
+// where NAME and its text are given. An empty list in the first cell is "".
 package table
 
 import (
@@ -26,7 +26,8 @@ func Rows[T any](t testing.TB, text string, names ...string) (rows []T) {
 	return rows
 }
 
-// Map returns the rows by their first cell. T is a struct with a field for each other cell, or the type of the only one.
+// Map returns the rows by their first cell. T is a struct with a field for each other cell, or the type of the only
+// one.
 func Map[T any](t testing.TB, text string, names ...string) map[string]T {
 	t.Helper()
 	rows := map[string]T{}

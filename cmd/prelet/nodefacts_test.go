@@ -18,7 +18,7 @@ import (
 
 // facts are what scripts see of the node.
 func (n *scriptNode) facts(disk script.Disk) map[string]script.Fact {
-	facts := script.All(disk.Facts(), map[string]script.Fact{
+	facts := script.Merge(disk.Facts(), map[string]script.Fact{
 		"json":    {Args: 2, Get: n.json},
 		"times":   {Args: 2, Get: n.times},
 		"blob":    {Args: 2, Get: func(a []string) (string, error) { return n.blob(n.Number(a[0], 10), a[1]), nil }},
@@ -54,7 +54,7 @@ func (n *scriptNode) state() map[string]any {
 		"asked":      n.asked,
 		"notified":   n.status,
 		"extended":   len(n.extend) > 0 && slices.Max(n.extend) >= n.now-n.began,
-		"console":    lines(n.console),
+		"console":    endLines(n.console),
 		"requests":   len(n.server.Requests()) - n.before.requests,
 		"authorized": n.server.Authorizations(),
 	}
@@ -65,8 +65,8 @@ func generations(gates ...string) string {
 	return strings.ReplaceAll(strings.Join(gates, " "), "PRELET_GENERATION=", "")
 }
 
-// lines returns texts with a new line after each.
-func lines(texts []string) (all string) {
+// endLines returns texts with a new line after each.
+func endLines(texts []string) (all string) {
 	for _, text := range texts {
 		all += text + "\n"
 	}
@@ -165,7 +165,7 @@ func (n *scriptNode) logged([]string) (string, error) {
 		out = append(out, strings.Join(strings.Fields(line), " "))
 	}
 
-	return lines(out), nil
+	return endLines(out), nil
 }
 
 // object PATH: a place of the Node.

@@ -32,8 +32,9 @@ import (
 )
 
 // TestNodes plays the scripts of testdata/nodes, each on a node of its own, with a systemd and a clock that the script
-// controls: internal/testing/script/README.md has their words. A quick run takes a quarter of them. Of a matrix, a sample
-// of the combinations is played, at least one; PRELET_SWEEP=full takes all. A failed test has the values in its name, which repeats it:
+// controls: internal/testing/script/README.md has their words. A quick run takes a quarter of them. Of a matrix, a
+// sample of the combinations is played, at least one; PRELET_SWEEP=full takes all. A failed test has the values in its
+// name, which repeats it:
 // `PRELET_SWEEP=full go test ./cmd/prelet -run TestNodes/SCRIPT/VALUES`.
 func TestNodes(t *testing.T) {
 	t.Parallel()
@@ -108,7 +109,7 @@ func newScriptNode(t *testing.T, s script.Script) *scriptNode {
 	disk := script.Disk{T: t, Path: n.path}
 	n.Player = script.New(t, script.Node{
 		Name:     "program",
-		Commands: script.All(disk.Commands(), n.commands(disk)),
+		Commands: script.Merge(disk.Commands(), n.commands(disk)),
 		Facts:    n.facts(disk),
 		Holds:    isHere,
 		Replace:  strings.NewReplacer("$ROOT", n.root, "$WORK", n.dir).Replace,
@@ -251,8 +252,8 @@ func (n *scriptNode) service(a []string) error {
 	})
 }
 
-// good N [NAME]: the node has booted and has N good generations, with the labels a, b, c. With a name, it has joined so,
-// with its certificate where a kubelet keeps it, and has a host name.
+// good N [NAME]: the node has booted and has N good generations, with the labels a, b, c. With a name, it has joined
+// so, with its certificate where a kubelet keeps it, and has a host name.
 func (n *scriptNode) good(a []string) error {
 	if len(a) > 1 {
 		n.put("/etc/hostname", a[1]+"\n")
@@ -334,8 +335,8 @@ func (n *scriptNode) atLook(do func()) {
 }
 
 // on plan|reload|start [if FILE|unless FILE] COMMAND: after each plan of a run, at each reload of systemd, or start of
-// the kubelet, if the file is there, or is not. on healthy N COMMAND: at each look that finds the kubelet healthy, after
-// N more starts.
+// the kubelet, if the file is there, or is not. on healthy N COMMAND: at each look that finds the kubelet healthy,
+// after N more starts.
 func (n *scriptNode) on(a []string) error {
 	moment, a := a[0], a[1:]
 	if moment == "healthy" {
@@ -377,7 +378,8 @@ func (n *scriptNode) onHealthy(starts int, do func()) {
 }
 
 // die stage|commit|publish FILE: a commit that changes a file, or adds it, is interrupted before it is committed, after
-// it with the gate open, or while it publishes. die earlier FOLDER: a state folder has such a commit of an earlier boot.
+// it with the gate open, or while it publishes. die earlier FOLDER: a state folder has such a commit of an earlier
+// boot.
 func (n *scriptNode) die(a []string) {
 	switch a[0] {
 	case "stage":
@@ -530,7 +532,7 @@ func (n *scriptNode) kubeletVerbs() map[string]func(a []string) {
 
 		"version":       func(a []string) { n.answered(a[0]) },
 		"healthz":       n.healthz,
-		"files-changed": func(a []string) { n.changed = n.kubelet.Started + n.Duration(a[0]) }, // so long after its start
+		"files-changed": func(a []string) { n.changed = n.kubelet.Started + n.Duration(a[0]) }, // after its start
 		"reads-flags":   keepsFlags(false),                                                     // from its next start on
 		"keeps-flags":   keepsFlags(true),
 	}
@@ -689,7 +691,8 @@ func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
 		},
 		// The Node n1 is that of the machine with this id, with this status of the condition Ready.
 		"node": func(a []string) {
-			n.server.SetNode("n1", fmt.Appendf(nil, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":`+
+			const begin = `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":`
+			n.server.SetNode("n1", fmt.Appendf(nil, begin+
 				`{"nodeInfo":{"machineID":%q},"conditions":[{"type":"Ready","status":%q}]}}`, a[0], a[1]))
 		},
 		"jitter":         func(a []string) { n.jitter = float64(n.Number(a[0], 10)) / 100 }, // in %, of each wait

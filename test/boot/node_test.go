@@ -68,7 +68,7 @@ func (m *machine) wellOn() string {
 // well waits until there is nothing to do on a generation: status has another exit until the kubelet has started.
 func (m *machine) well(generation int) {
 	m.T.Helper()
-	m.Within(time.Minute, "all is well", func() string { return differ("well", m.wellOn(), strconv.Itoa(generation)) })
+	m.Within(time.Minute, "all is well", func() string { return compareTexts("well", m.wellOn(), strconv.Itoa(generation)) })
 }
 
 // healthy returns yes, or `but UNIT...` with the units that have failed, when the kubelet runs and no verdict is
@@ -97,7 +97,7 @@ func (m *machine) running(failed ...string) {
 	if len(failed) > 0 {
 		want = "but " + strings.Join(failed, " ")
 	}
-	m.Within(time.Minute, "the kubelet runs", func() string { return differ("healthy", m.healthy(), want) })
+	m.Within(time.Minute, "the kubelet runs", func() string { return compareTexts("healthy", m.healthy(), want) })
 }
 
 // heldOn returns the generation in place while the plan of the site is held, with a kubelet that is not one of those

@@ -145,8 +145,8 @@ func newScriptNode(t *testing.T, ends *failedEnds) *scriptNode {
 	disk := script.Disk{T: logged, Path: n.path}
 	n.player = script.New(logged, script.Node{
 		Name:     "system",
-		Commands: script.All(disk.Commands(), n.commands()),
-		Facts:    script.All(disk.Facts(), n.facts()),
+		Commands: script.Merge(disk.Commands(), n.commands()),
+		Facts:    script.Merge(disk.Facts(), n.facts()),
 		Holds:    n.holds,
 		Wait:     n.wait,
 		Begin: func(l script.Line) {
@@ -281,14 +281,14 @@ func (n *scriptNode) facts() map[string]script.Fact {
 		"status": of(n.statusFields),
 
 		"unit": {Args: 2, Get: func(args []string) (string, error) {
-			return fields(args[1], func(name string) string { return n.property(args[0], name) }), nil
+			return joinValues(args[1], func(name string) string { return n.property(args[0], name) }), nil
 		}},
 		"job":     of(func(generation string) string { return n.job(n.player.Number(generation, 10)) }),
 		"between": {Args: 2, Get: n.between},
-		"logged":  of(func(match string) string { return strings.Join(n.said(matches(match)...), "\n") }),
+		"logged":  of(func(match string) string { return strings.Join(n.said(selectEntries(match)...), "\n") }),
 		"logged-times": {Args: 2, Get: func(args []string) (string, error) {
 			with := func(message string) bool { return strings.Contains(message, args[1]) }
-			return count(n.said(matches(args[0])...), with), nil
+			return count(n.said(selectEntries(args[0])...), with), nil
 		}},
 
 		"started-on": text(n.generationsStarted),
@@ -307,8 +307,8 @@ func (n *scriptNode) facts() map[string]script.Fact {
 	}
 }
 
-// fields returns the values of names that are separated by commas.
-func fields(names string, get func(name string) string) string {
+// joinValues returns the values of names that are separated by commas.
+func joinValues(names string, get func(name string) string) string {
 	var values []string
 	for name := range strings.SplitSeq(names, ",") {
 		values = append(values, get(name))
@@ -317,8 +317,8 @@ func fields(names string, get func(name string) string) string {
 	return strings.Join(values, " ")
 }
 
-// matches returns the arguments of journalctl for `all`, for a unit, or for FIELD=VALUE,... .
-func matches(text string) []string {
+// selectEntries returns the arguments of journalctl for `all`, for a unit, or for FIELD=VALUE,... .
+func selectEntries(text string) []string {
 	switch {
 	case text == "all":
 		return nil
@@ -341,8 +341,8 @@ func count[V any](values []V, is func(V) bool) string {
 	return strconv.Itoa(n)
 }
 
-// differ returns "" if got is want.
-func differ(what, got, want string) string {
+// compareTexts returns "" if got is want.
+func compareTexts(what, got, want string) string {
 	if got == want {
 		return ""
 	}
@@ -668,7 +668,7 @@ func (n *scriptNode) statusFields(names string) string {
 		}
 	}
 
-	return fields(names, func(name string) string {
+	return joinValues(names, func(name string) string {
 		value, isKnown := got[name]
 		if !isKnown {
 			n.T.Errorf("status: got the field %s, want a known one", name)
@@ -701,7 +701,7 @@ func (n *scriptNode) lastStart(args []string) (string, error) {
 	}
 	s := starts[len(starts)-1]
 
-	return fields(args[0], func(field string) string {
+	return joinValues(args[0], func(field string) string {
 		return map[string]string{
 			"generation": s.Generation, "pool": s.Labels["example.com/pool"], "domain": s.Domain,
 			"joined": strconv.FormatBool(s.Joined), "error": s.Error,
@@ -740,11 +740,12 @@ func (n *scriptNode) same(args []string) error {
 	why := ""
 	switch args[0] {
 	case "kubelet":
-		why = differ("process of the kubelet", n.property("kubelet", "MainPID"), n.before.pid)
+		why = compareTexts("process of the kubelet", n.property("kubelet", "MainPID"), n.before.pid)
 	case "run":
-		why = differ("run of prelet.service", n.property("prelet", "InvocationID"), n.before.run)
+		why = compareTexts("run of prelet.service", n.property("prelet", "InvocationID"), n.before.run)
 	case "authorizations":
-		why = differ("uses of the token", fmt.Sprint(n.cluster.Authorizations()), fmt.Sprint(n.before.authorizations))
+		now, before := fmt.Sprint(n.cluster.Authorizations()), fmt.Sprint(n.before.authorizations)
+		why = compareTexts("uses of the token", now, before)
 	case "file":
 		a, errA := os.ReadFile(n.path(args[1]))
 		b, errB := os.ReadFile(n.path(args[2]))

@@ -41,7 +41,7 @@ func newRowNode(t *testing.T) *rowNode {
 	}}
 	r.Player = script.New(t, script.Node{
 		Name: "faults",
-		Commands: script.All(d.Commands(), map[string]script.Command{
+		Commands: script.Merge(d.Commands(), map[string]script.Command{
 			"run":     func(a []string) error { return r.do(r.runs(a[0])) },
 			"prelet":  r.prelet,
 			"refused": r.refused,
@@ -59,7 +59,7 @@ func newRowNode(t *testing.T) *rowNode {
 				return r.makeDisk(a[1], strings.Join(a[2:], " "))
 			},
 		}),
-		Facts: script.All(d.Facts(), map[string]script.Fact{
+		Facts: script.Merge(d.Facts(), map[string]script.Fact{
 			"out":     {Get: func([]string) (string, error) { return r.last.output, nil }},
 			"exit":    {Get: func([]string) (string, error) { return strconv.Itoa(r.last.exit), nil }},
 			"version": {Get: func([]string) (string, error) { return r.version(), nil }},

@@ -52,8 +52,8 @@ func (n *node) newPlayer() *script.Player {
 
 	return script.New(n.t, script.Node{
 		Name:     "machine",
-		Commands: script.All(disk.Commands(), n.commands()),
-		Facts:    script.All(disk.Facts(), n.facts()),
+		Commands: script.Merge(disk.Commands(), n.commands()),
+		Facts:    script.Merge(disk.Facts(), n.facts()),
 		Is:       func(err error, code string) bool { return string(n.codeOf(err)) == code },
 		Holds:    n.holds,
 		Wait:     n.wait,
@@ -181,7 +181,7 @@ func (n *node) cmdEnter(a []string) error {
 	case "examine":
 		return n.examine()
 	case "settled", "pending", "returning":
-		n.Words(strings.Fields(states[a[0]]))
+		n.PlayWords(strings.Fields(states[a[0]]))
 		return nil
 	default:
 		return script.Unknown("way to enter", a[0])
@@ -268,7 +268,7 @@ func (n *node) cmdDie(a []string) error {
 	} else {
 		n.onNote = func(e report.Event) { panic(killed{e}) }
 	}
-	at := n.maybeKilled(func() { n.Words(a[1:]) })
+	at := n.maybeKilled(func() { n.PlayWords(a[1:]) })
 	n.step, n.onNote = hook, onNote
 	if !isStep && at != a[0] {
 		return fmt.Errorf("got %q as the first event, want %s", at, a[0])
@@ -284,8 +284,8 @@ func (n *node) cmdDie(a []string) error {
 // refused TEXT COMMAND: it fails before the commit, and nothing has changed.
 func (n *node) cmdRefused(a []string) error {
 	n.snapshot()
-	n.Words(append([]string{"fails", string(fault.Systemd), a[0]}, a[1:]...))
-	n.Words(strings.Fields("same files ; same gate ; same kubelet ; is litter none ; is journal none"))
+	n.PlayWords(append([]string{"fails", string(fault.Systemd), a[0]}, a[1:]...))
+	n.PlayWords(strings.Fields("same files ; same gate ; same kubelet ; is litter none ; is journal none"))
 
 	return nil
 }
@@ -428,9 +428,9 @@ func (n *node) cmdCluster(a []string) error {
 	case "unreachable", "reachable":
 		n.apiserver = a[0] == "reachable"
 	case "labels": // NAME=VALUE…
-		n.labels = pairs(a[1:])
+		n.labels = parsePairs(a[1:])
 	case "label": // NAME=VALUE…, in addition
-		maps.Copy(n.labels, pairs(a[1:]))
+		maps.Copy(n.labels, parsePairs(a[1:]))
 	case "taints": // TAINT…
 		n.taints = nil
 		for _, text := range a[1:] {
@@ -457,7 +457,7 @@ func (n *node) cmdCluster(a []string) error {
 	return nil
 }
 
-func pairs(args []string) map[string]string {
+func parsePairs(args []string) map[string]string {
 	m := map[string]string{}
 	for _, arg := range args {
 		key, value, _ := strings.Cut(arg, "=")

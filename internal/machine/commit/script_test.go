@@ -46,8 +46,8 @@ func newRunNode(t *testing.T) *runNode {
 	d := script.Disk{T: t, Path: func(name string) string { return filepath.Join(n.dir, name) }}
 	n.Player = script.New(t, script.Node{
 		Name:     "run",
-		Commands: script.All(d.Commands(), n.commands()),
-		Facts:    script.All(d.Facts(), n.facts()),
+		Commands: script.Merge(d.Commands(), n.commands()),
+		Facts:    script.Merge(d.Facts(), n.facts()),
 	})
 
 	return n

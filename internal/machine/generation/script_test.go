@@ -127,7 +127,7 @@ func newScene(t *testing.T) *scene {
 	sc.Player = script.New(t, script.Node{
 		Name:     "store",
 		Commands: sc.commands(disk.Commands()),
-		Facts:    script.All(disk.Facts(), sc.facts()),
+		Facts:    script.Merge(disk.Facts(), sc.facts()),
 		Is:       isError,
 		Holds:    sc.holds,
 		Replace:  sc.replace,
@@ -337,7 +337,7 @@ func (sc *scene) addMany(p *Proposal, a []string) {
 
 // commands are those of a disk, some of them with more, and those of a store.
 func (sc *scene) commands(disk map[string]script.Command) map[string]script.Command {
-	return script.All(disk, map[string]script.Command{
+	return script.Merge(disk, map[string]script.Command{
 		"refused":  sc.refused,
 		"die":      sc.die,
 		"snapshot": sc.takeSnapshot,
@@ -737,7 +737,7 @@ func (sc *scene) facts() map[string]script.Fact {
 		"operations":  is(func() any { return sc.operations }),
 		"journal":     get(0, sc.journal),
 		"generations": get(0, sc.generations),
-		"last-good":   is(func() any { return known(sc.store().LastGood()) }),
+		"last-good":   is(func() any { return keepIf(sc.store().LastGood()) }),
 		"why":         is(func() any { return sc.current().Why }),
 		"in-place": is(func() any {
 			i := sc.current()
@@ -747,15 +747,15 @@ func (sc *scene) facts() map[string]script.Fact {
 			return fmt.Sprint(i.Gen, len(i.Entries), i.Newer)
 		}),
 
-		"held":       get(1, func(a []string) (any, error) { return known(sc.store().Held(a[0])), nil }),
-		"pinned":     is(func() any { gen, _, ok := sc.store().Pinned(); return known(gen, ok) }),
-		"pinned-why": is(func() any { _, why, ok := sc.store().Pinned(); return known(why, ok) }),
+		"held":       get(1, func(a []string) (any, error) { return keepIf(sc.store().Held(a[0])), nil }),
+		"pinned":     is(func() any { gen, _, ok := sc.store().Pinned(); return keepIf(gen, ok) }),
+		"pinned-why": is(func() any { _, why, ok := sc.store().Pinned(); return keepIf(why, ok) }),
 		"held-plans": get(0, func([]string) (any, error) {
 			plans, err := sc.store().HeldAll()
 			return sortedKeys(plans), err
 		}),
 
-		"set-aside-why": is(func() any { aside := sc.store().FindAside(); return known(aside, aside != nil) }),
+		"set-aside-why": is(func() any { aside := sc.store().FindAside(); return keepIf(aside, aside != nil) }),
 		"mixed":         is(func() any { over := sc.store().StartsOver(); return over != nil && over.IsMixed }),
 		"read-only":     is(func() any { return sc.store().ReadOnly() != nil }),
 		"lock": is(func() any {
@@ -763,14 +763,14 @@ func (sc *scene) facts() map[string]script.Fact {
 			sc.Must(err)
 			defer s.Close()
 			pid, ok := s.LockHolder()
-			return known(map[bool]string{true: "this", false: "another"}[pid == os.Getpid()], ok)
+			return keepIf(map[bool]string{true: "this", false: "another"}[pid == os.Getpid()], ok)
 		}),
 		"ballast": is(func() any { // space is reserved for a rollback
 			i, err := os.Stat(sc.disk("state/" + lockName))
 			sc.Must(err)
 			return i.Size() >= ballastMin
 		}),
-		"limit":  get(1, func([]string) (any, error) { return known("set", sc.stop != nil), nil }),
+		"limit":  get(1, func([]string) (any, error) { return keepIf("set", sc.stop != nil), nil }),
 		"litter": is(func() any { return sc.litter() }),
 
 		"differing": get(0, func([]string) (any, error) { return sc.store().Differing() }),
@@ -790,7 +790,7 @@ func (sc *scene) facts() map[string]script.Fact {
 		"blob": get(2, func(a []string) (any, error) { return sc.store().Blob(sc.number(a[0]), a[1]) }),
 		"content": get(1, func(a []string) (any, error) {
 			got, err := sc.store().Content(Checksum([]byte(a[0])))
-			return known("kept", string(got) == a[0]), err
+			return keepIf("kept", string(got) == a[0]), err
 		}),
 		"original": get(1, sc.original),
 	}
@@ -812,8 +812,8 @@ func show(got any) string {
 	return fmt.Sprint(got)
 }
 
-// known returns what a store knows, or nil.
-func known[T any](got T, ok bool) any {
+// keepIf returns what a store knows, or nil.
+func keepIf[T any](got T, ok bool) any {
 	if !ok {
 		return nil
 	}
@@ -884,5 +884,5 @@ func (sc *scene) original(a []string) (any, error) {
 		return "absent", err
 	}
 
-	return known(content, ok), err
+	return keepIf(content, ok), err
 }

@@ -50,7 +50,7 @@ func playScripts(t *testing.T, file string) {
 			script.New(t, script.Node{
 				Name:     "trust",
 				Commands: disk.Commands(),
-				Facts:    script.All(disk.Facts(), facts(Root(above), site)),
+				Facts:    script.Merge(disk.Facts(), facts(Root(above), site)),
 				Replace:  strings.NewReplacer("$ROOT", above).Replace,
 			}).Play(s.Lines)
 		})

@@ -33,7 +33,7 @@ func TestUnitFileDropIns(t *testing.T) {
 			script.New(t, script.Node{
 				Name:     "dropins",
 				Commands: disk.Commands(),
-				Facts:    script.All(disk.Facts(), map[string]script.Fact{"environment": {Args: 1, Get: environment}}),
+				Facts:    script.Merge(disk.Facts(), map[string]script.Fact{"environment": {Args: 1, Get: environment}}),
 				Replace:  strings.NewReplacer(`\r`, "\r", `\ufeff`, "\ufeff").Replace,
 			}).Play(s.Lines)
 		})

@@ -193,7 +193,7 @@ func (d Disk) attribute(a []string) error {
 	if name == a[1] {
 		return unix.Setxattr(path, name, value, 0)
 	}
-	value, err := acl(strings.Split(a[2], ":"))
+	value, err := encodeACL(strings.Split(a[2], ":"))
 	if err != nil {
 		return err
 	}
@@ -230,8 +230,8 @@ func attributeName(name string) string {
 	return name
 }
 
-// acl returns the ACL of mode 0755 that gives one more user or group its permissions.
-func acl(who []string) ([]byte, error) {
+// encodeACL returns the ACL of mode 0755 that gives one more user or group its permissions.
+func encodeACL(who []string) ([]byte, error) {
 	if len(who) != 3 {
 		return nil, fmt.Errorf("got the ACL %q, want user:ID:PERMISSIONS or group:ID:PERMISSIONS", who)
 	}
@@ -302,7 +302,7 @@ func (d Disk) fill(a []string) error {
 		}
 		for i := 0; ; i++ {
 			if err := os.WriteFile(filepath.Join(path, strconv.Itoa(i)), nil, 0o600); err != nil {
-				return unless(err, unix.ENOSPC)
+				return ignore(err, unix.ENOSPC)
 			}
 		}
 	}
@@ -338,8 +338,8 @@ func mustBeSmall(folder string) error {
 	return nil
 }
 
-// unless returns an error, or nil if it is the wanted error.
-func unless(err, wanted error) error {
+// ignore returns an error, or nil if it is the wanted error.
+func ignore(err, wanted error) error {
 	if errors.Is(err, wanted) {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// All returns one map of many, of which later ones win.
-func All[V any](many ...map[string]V) map[string]V {
+// Merge returns one map of many, of which later ones win.
+func Merge[V any](many ...map[string]V) map[string]V {
 	all := map[string]V{}
 	for _, m := range many {
 		maps.Copy(all, m)

@@ -49,11 +49,11 @@ type Player struct {
 // New returns a player. Each command and fact of the node must be a word of the language.
 func New(t testing.TB, n Node) *Player {
 	t.Helper()
-	p := &Player{T: t, Node: n, forms: formsOf(n.Name), values: map[string]string{}}
+	p := &Player{T: t, Node: n, forms: findForms(n.Name), values: map[string]string{}}
 	for _, w := range Commands() {
 		isOwn := slices.Contains(ownCommands, w.Name)
-		if has(w.In, n.Name) != (isOwn || n.Commands[w.Name] != nil) {
-			t.Fatalf("command %q: got one that only the node %s or only its table of words has, want both", w.Name, n.Name)
+		if includes(w.In, n.Name) != (isOwn || n.Commands[w.Name] != nil) {
+			t.Fatalf("command %q: got one that only the node %s or only the words have, want both", w.Name, n.Name)
 		}
 	}
 	for name := range n.Commands {
@@ -62,8 +62,8 @@ func New(t testing.TB, n Node) *Player {
 		}
 	}
 	for _, w := range Facts() {
-		if _, isOfNode := n.Facts[w.Name]; has(w.In, n.Name) != isOfNode {
-			t.Fatalf("fact %q: got one that only the node %s or only its table of words has, want both", w.Name, n.Name)
+		if _, isOfNode := n.Facts[w.Name]; includes(w.In, n.Name) != isOfNode {
+			t.Fatalf("fact %q: got one that only the node %s or only the words have, want both", w.Name, n.Name)
 		}
 	}
 	facts := Facts()
@@ -98,14 +98,14 @@ func (p *Player) Play(lines []Line) {
 	}
 }
 
-// Words carries out the commands in the rest of the current line.
-func (p *Player) Words(words []string) {
+// PlayWords carries out the commands in the rest of the current line.
+func (p *Player) PlayWords(words []string) {
 	p.T.Helper()
 	p.Play(Sequence(p.Line.At, words, nests...))
 }
 
-// Later returns the commands in the rest of the current line, to be carried out at another time. They may not fail, also
-// where the command that is carried out then may.
+// Later returns the commands in the rest of the current line, to be carried out at another time. They may not fail,
+// also where the command that is carried out then may.
 func (p *Player) Later(words []string) func() {
 	at := p.Line.At
 
@@ -292,7 +292,9 @@ func (p *Player) compare(how, name, got string, texts []string) string {
 	}
 	for _, text := range texts {
 		if holds(text) == p.Line.Not {
-			return fmt.Sprintf("%s: got %q, want %s%s %q", name, got, map[bool]string{true: "! "}[p.Line.Not], how, text)
+			not := map[bool]string{true: "! "}[p.Line.Not]
+
+			return fmt.Sprintf("%s: got %q, want %s%s %q", name, got, not, how, text)
 		}
 	}
 
@@ -302,18 +304,18 @@ func (p *Player) compare(how, name, got string, texts []string) string {
 // isWithin reports whether a number or a duration is within a range, such as 1..3, ..3s or 2m.. .
 func isWithin(got, want string) bool {
 	least, most, isRange := strings.Cut(want, "..")
-	value, ok := quantity(got)
+	value, ok := parseQuantity(got)
 	if !isRange || !ok || want == ".." {
 		return false
 	}
-	from, hasFrom := quantity(least)
-	to, hasTo := quantity(most)
+	from, hasFrom := parseQuantity(least)
+	to, hasTo := parseQuantity(most)
 
 	return hasFrom != (least == "") && hasTo != (most == "") && (!hasFrom || value >= from) && (!hasTo || value <= to)
 }
 
-// quantity returns a number, or the nanoseconds of a duration.
-func quantity(text string) (float64, bool) {
+// parseQuantity returns a number, or the nanoseconds of a duration.
+func parseQuantity(text string) (float64, bool) {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		return n, true
 	}
@@ -324,10 +326,10 @@ func quantity(text string) (float64, bool) {
 
 // Mentions reports whether a text contains another one, wherever their lines are broken.
 func Mentions(text, part string) bool {
-	return strings.Contains(text, part) || strings.Contains(oneLine(text), oneLine(part))
+	return strings.Contains(text, part) || strings.Contains(unfold(text), unfold(part))
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+func unfold(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // until [!] LOOK: waits until a look at a fact holds.
 func (p *Player) until(args []string) {
@@ -370,7 +372,7 @@ func (p *Player) repeat(values string, words []string) {
 			p.T.Fatalf("%s: got %d times, want 1 at least", p.Line, n)
 		}
 		for range n {
-			p.Words(words)
+			p.PlayWords(words)
 		}
 		return
 	}
@@ -379,7 +381,7 @@ func (p *Player) repeat(values string, words []string) {
 		for i, word := range words {
 			with[i] = strings.ReplaceAll(word, "%", value)
 		}
-		p.Words(with)
+		p.PlayWords(with)
 	}
 }
 

@@ -9,8 +9,8 @@
 // command means that it must not hold, or must fail. A command that takes commands has them in the rest of its line,
 // separated by ";".
 //
-// Lines "matrix NAME VALUE..." play the script once for each value, which is $NAME or ${NAME}, also in quotes and in the
-// script's name. A line that begins with [NAME:VALUE] is left out for other values, and one with [!NAME:VALUE] for this
+// Lines "matrix NAME VALUE..." play the script once for each value, which is $NAME or ${NAME}, also in quotes and in
+// the script's name. A line that begins with [NAME:VALUE] is left out for other values, and one with [!NAME:VALUE] for this
 // one. A condition of another name is one of the node that plays the script. What `set` gives a name is not replaced in
 // quotes, and in the commands of a line when the line begins.
 //
@@ -216,7 +216,7 @@ func parse(at, text string) (l Line, err error) {
 	}
 	for i, word := range l.Words {
 		if word == ";" && !l.isFixed[i] && !slices.Contains(nests, l.Words[0]) {
-			return l, fmt.Errorf("lines of their own, without \";\", for commands that are not those of at, on or repeat")
+			return l, fmt.Errorf("lines of their own, without %q, for commands that are not those of at, on or repeat", ";")
 		}
 	}
 

@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 		return
 	}
 	if got != want {
-		t.Errorf("README.md: got other tables than the words have, want those of `go test ./internal/testing/script -update`")
+		t.Errorf("README.md: got other tables than the words, want `go test ./internal/testing/script -update`")
 	}
 }
 
@@ -251,7 +251,7 @@ func TestNodes(t *testing.T) {
 		got := failure(t, func(r testing.TB) {
 			d := Disk{T: t}
 			one := map[string]Command{name: func([]string) error { return nil }}
-			New(r, Node{Name: "disk", Commands: All(d.Commands(), one), Facts: d.Facts()})
+			New(r, Node{Name: "disk", Commands: Merge(d.Commands(), one), Facts: d.Facts()})
 		})
 		if !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("command %s: got the failure %q, want %q", name, got, want)
@@ -259,7 +259,7 @@ func TestNodes(t *testing.T) {
 	}
 	got := failure(t, func(r testing.TB) {
 		d := Disk{T: t}
-		New(r, Node{Name: "disk", Commands: d.Commands(), Facts: All(d.Facts(), map[string]Fact{"other": {}})})
+		New(r, Node{Name: "disk", Commands: d.Commands(), Facts: Merge(d.Facts(), map[string]Fact{"other": {}})})
 	})
 	if want := "none in the language"; !strings.Contains(got, want) {
 		t.Errorf("a fact: got the failure %q, want %q", got, want)
@@ -308,8 +308,9 @@ func TestLines(t *testing.T) {
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
-		"2 1..3": true, "2 ..3": true, "2 2..": true, "4 ..3": false, "1 2..": false, "3s 2s..1m": true, "3s ..1s": false,
-		"2 ..": false, "x 1..2": false, "2 x..3": false, "2 2": false,
+		"2 1..3": true, "2 ..3": true, "2 2..": true, "4 ..3": false, "1 2..": false, "3s 2s..1m": true,
+		"3s ..1s": false,
+		"2 ..":    false, "x 1..2": false, "2 x..3": false, "2 2": false,
 	} {
 		got, within, _ := strings.Cut(line, " ")
 		if is := isWithin(got, within); is != want {
@@ -320,8 +321,11 @@ func TestRanges(t *testing.T) {
 
 // playedBy are the scripts of each node.
 var playedBy = map[string][]string{
-	"store":   {"internal/machine/generation/testdata/scripts/*.txtar"},
-	"machine": {"internal/machine/activation/testdata/scripts/*.txtar", "internal/machine/activation/testdata/stories*.txtar"},
+	"store": {"internal/machine/generation/testdata/scripts/*.txtar"},
+	"machine": {
+		"internal/machine/activation/testdata/scripts/*.txtar",
+		"internal/machine/activation/testdata/stories*.txtar",
+	},
 	"run":     {"internal/machine/commit/testdata/runs.txtar"},
 	"faults":  {"test/faults/testdata/rows.txtar"},
 	"program": {"cmd/prelet/testdata/nodes/*.txtar"},
@@ -333,7 +337,7 @@ var playedBy = map[string][]string{
 func TestForms(t *testing.T) {
 	t.Parallel()
 	for node, patterns := range playedBy {
-		r := &reader{T: t, node: node, forms: formsOf(node), used: map[string]bool{}}
+		r := &reader{T: t, node: node, forms: findForms(node), used: map[string]bool{}}
 		for _, w := range slices.Concat(Commands(), Facts()) {
 			if w.On == node {
 				r.read((section{w.Name, 0, w.Example}).parse(t, "example of "+w.Name, nil))
@@ -395,7 +399,7 @@ func (r *reader) line(l Line) {
 		}
 	}
 	if slices.Contains([]string{"is", "has", "matches"}, l.Words[0]) {
-		isFact := func(w Word) bool { return w.Name == args[0] && has(w.In, r.node) }
+		isFact := func(w Word) bool { return w.Name == args[0] && includes(w.In, r.node) }
 		if !isOpen(args[0]) && !slices.ContainsFunc(Facts(), isFact) {
 			r.Errorf("%s: got no fact of %s, want one", l, r.node)
 		}

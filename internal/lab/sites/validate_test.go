@@ -36,15 +36,6 @@ func writeTestFile(t *testing.T, name, text string) string {
 }
 
 func TestValidateStrict(t *testing.T) {
-	const (
-		good    = "stage \"detect-hw\" \"x\" {}\n"
-		warning = "stage \"write\" \"x\" {\n" +
-			"  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
-			"  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
-			"KubeletConfiguration\\n\"\n" +
-			"  }\n  kubelet_flags {\n    base  = \"\"\n    flags = { container-runtime = \"remote\" }\n  }\n}\n"
-		wrong = "stage \"lable\" \"x\" {}\n"
-	)
 	for _, c := range table.YAML[[]struct {
 		Name, Site string
 		Strict     bool
@@ -191,12 +182,6 @@ stage "write" "x" {
   }
 }
 `
-	const (
-		soft     = `evictionSoft = { "memory.available" = "1Gi" }`
-		enforced = `enforceNodeAllocatable = ["pods", "system-reserved"]`
-		static   = `cpuManagerPolicy = "static"`
-		none     = "\n    maxPods: 100\n"
-	)
 	for _, c := range table.YAML[[]struct {
 		Name, Settings string
 		Base           string // of the folder for --objects; "": no folder

@@ -22,8 +22,6 @@ func parseNode(t *testing.T, taints, owned string) NodeObject {
 
 func TestChangeTaints(t *testing.T) {
 	t.Parallel()
-	const foreign = `{"key": "foreign", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"}`
-	const ours = `{"key": "a", "value": "1", "effect": "NoSchedule"}`
 	for _, c := range table.YAML[[]struct {
 		Name, Have, Owned string
 		Want, Planned     string // in the form of the annotation; planned besides want

@@ -17,11 +17,6 @@ import (
 // TestFinishedNode checks that the plan, and a precondition on it, contain the values that the kubelet will use, from
 // any source: a policy, the base, patch, or a flag. The machine has 2 CPUs and 4Gi.
 func TestFinishedNode(t *testing.T) {
-	const (
-		gke    = `policy = "gke"`
-		memory = "policy = \"static\"\nstatic {\nmemory = \"1Gi\"\n}"
-		cpu    = "policy = \"static\"\nstatic {\ncpu = 1\n}"
-	)
 	for _, c := range table.YAML[[]struct {
 		Name, Version, Reserve, Base, Patch, Flags, BaseFlags string
 

@@ -210,7 +210,6 @@ stage "write" "kubelet" {
 // configuration that lacks it.
 func TestCgroupDriverOfRuntime(t *testing.T) {
 	version := "v1.36.3"
-	const cgroupfs = `{ cgroupDriver = "cgroupfs" }`
 	for _, c := range table.YAML[[]struct {
 		Name, Patch string
 		File, Text  string // what the site writes

@@ -10,9 +10,9 @@
 // separated by ";".
 //
 // Lines "matrix NAME VALUE..." play the script once for each value, which is $NAME or ${NAME}, also in quotes and in
-// the script's name. A line that begins with [NAME:VALUE] is left out for other values, and one with [!NAME:VALUE] for this
-// one. A condition of another name is one of the node that plays the script. What `set` gives a name is not replaced in
-// quotes, and in the commands of a line when the line begins.
+// the script's name. A line that begins with [NAME:VALUE] is left out for other values, and one with [!NAME:VALUE] for
+// this one. A condition of another name is one of the node that plays the script. What `set` gives a name is not
+// replaced in quotes, and in the commands of a line when the line begins.
 //
 // Several nodes play the language: a state folder, a state machine with fakes around it, a disk with faults, the
 // program in the process of the test, and a machine with a systemd. Each of them is a Node.
@@ -216,7 +216,7 @@ func parse(at, text string) (l Line, err error) {
 	}
 	for i, word := range l.Words {
 		if word == ";" && !l.isFixed[i] && !slices.Contains(nests, l.Words[0]) {
-			return l, fmt.Errorf("lines of their own, without %q, for commands that are not those of at, on or repeat", ";")
+			return l, fmt.Errorf("a line for each command, without %q, outside of at, on or repeat", ";")
 		}
 	}
 

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // formTable has the nodes, the form, and its effect, a line for each.
@@ -22,7 +23,8 @@ type Form struct {
 }
 
 // Forms returns the forms of commands, in the order of the language's page. A node refuses a line that is none of them.
-func Forms() (forms []Form) {
+// The table is read once, because tests make thousands of players.
+var Forms = sync.OnceValue(func() (forms []Form) {
 	for line := range strings.Lines(formTable) {
 		cells := strings.SplitN(strings.TrimSuffix(line, "\n"), " | ", 3)
 		name, args, _ := strings.Cut(cells[1], " ")
@@ -30,11 +32,17 @@ func Forms() (forms []Form) {
 	}
 
 	return forms
-}
+})
 
 // includes reports whether a node is one of these.
 func includes(nodes, node string) bool {
-	return nodes == "all" || slices.Contains(strings.Fields(nodes), node)
+	for name := range strings.FieldsSeq(nodes) {
+		if name == node || name == "all" {
+			return true
+		}
+	}
+
+	return false
 }
 
 // findForms returns the forms of each command that a node has: its only one, where the table of forms has none.

@@ -6,8 +6,9 @@
 // below have one folder for each task of a person, with a function for each command: inspect, planning, fleets, images
 // and sites; explain, compare, fleet, testfile and printer show a plan.
 //
-// The wing may import everything below it; package inspect also reads the state that a run left. Only images changes
-// files, those of an image, and a boot imports none of the wing: code that both need belongs in machine or lower.
+// The wing may import everything below it, and inspect reads the state that a run left. It changes only files that a
+// person names, those of an image, and the kept answers of the kubelet's program. A boot imports none: code that
+// both need belongs in machine or lower.
 //
 // Start with open.go, then planning/plan.go.
 package lab

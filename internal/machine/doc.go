@@ -7,7 +7,7 @@
 //
 // The wing imports plan and the wings below. It never imports lab, and prints nothing: progress goes through Env or a
 // callback, and a result is a value or an error that contains a *fault.Fault. Only commit and the packages that it
-// calls change files of the node.
+// calls change managed files.
 //
 // Start with run/run.go, then commit/apply.go and activation/table.go.
 package machine

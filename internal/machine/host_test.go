@@ -3,8 +3,73 @@ package machine
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 )
+
+// extensions counts what a run asks of systemd.
+type extensions struct {
+	until time.Time // the end of the unit's start, as it was asked for last
+	count int
+}
+
+func (e *extensions) Status(string) error { return nil }
+
+func (e *extensions) Extend(d time.Duration) error {
+	e.count++
+	e.until = time.Now().Add(d)
+
+	return nil
+}
+
+// TestExtensionsEnd: a step that hangs is given its time, and no more: systemd ends the run after it.
+func TestExtensionsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := &extensions{}
+		h := &Host{Notify: asked}
+		began := time.Now()
+		stop := h.ExtendTimeout(MaxLoading)
+		time.Sleep(MaxLoading / 2)
+		synctest.Wait()
+		if left := time.Until(asked.until); left <= 0 {
+			t.Errorf("in the middle of its time: got an end %s ago, want one to come", -left)
+		}
+
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		count := asked.count
+		if end := asked.until.Sub(began); end < MaxLoading || end > MaxLoading+4*KeepAlive {
+			t.Errorf("the end of a step that hangs: got %s after its begin, want %s or a little more", end, MaxLoading)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if asked.count != count {
+			t.Errorf("extensions after that: got %d, want none", asked.count-count)
+		}
+		stop()
+	})
+}
+
+// TestExtensionsStop: after a step no more time is asked for.
+func TestExtensionsStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := &extensions{}
+		h := &Host{Notify: asked}
+		stop := h.ExtendTimeout(MaxPlanning)
+		time.Sleep(KeepAlive + time.Second)
+		synctest.Wait()
+		stop()
+		count := asked.count
+		time.Sleep(MaxPlanning)
+		synctest.Wait()
+		if count != 2 || asked.count != count {
+			t.Errorf("extensions: got %d and %d after the step, want 2 and none", count, asked.count-count)
+		}
+	})
+}
 
 // TestFitConsole holds how a line for the console looks: D-Bus refuses what is not UTF-8, and a terminal must not obey.
 func TestFitConsole(t *testing.T) {

@@ -6,5 +6,5 @@
 //
 // The wing imports model and fault. It never decides: a package here that knows why it is called is in the wrong wing.
 //
-// Start with nodefile: each read of a file of the node goes through it.
+// Start with nodefile: a file that a site, a mount or another user may have changed is read through it.
 package platform

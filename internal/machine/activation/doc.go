@@ -5,6 +5,6 @@
 // kubelet and time are passed in.
 //
 // A process may be killed at any time, and the next one locates again, so each step may run twice, and only do and
-// KeepShut change anything. The package writes only the gate, the notes next to it in the run folder, and one note in
-// the state folder.
+// KeepShut change anything. The package writes only the gate and the notes next to it in the run folder; the store
+// writes the state folder.
 package activation

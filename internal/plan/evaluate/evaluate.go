@@ -2,7 +2,7 @@
 // plan: one function, (site, world) → plan. Run calls the steps check, settings, prepare, gather, decide, render,
 // rules, name, observe and diff, in this order; each step returns a value and its findings. The package reads only
 // through one tape, writes nothing, and a step never changes the result of another step. The knowledge of a step about
-// the kubelet, or about files of other programs, is in a package below it.
+// the kubelet, or about files of other programs, is in a package next to it.
 package evaluate
 
 import (

@@ -1,5 +1,5 @@
 // Package annotation is the report of a run in the annotations of its Node: a run writes it, and kubectl prelet reads
-// it. The package is pure, and imports only the standard library and package lazy, because kubectl prelet also runs
+// it. The package is pure, and imports only the standard library and package texts, because kubectl prelet also runs
 // where prelet does not.
 package annotation
 

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 // extensions counts what a run asks of systemd.
 type extensions struct {
+	mu    sync.Mutex
 	until time.Time // the end of the unit's start, as it was asked for last
 	count int
 }
@@ -17,10 +19,19 @@ type extensions struct {
 func (e *extensions) Status(string) error { return nil }
 
 func (e *extensions) Extend(d time.Duration) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.count++
 	e.until = time.Now().Add(d)
 
 	return nil
+}
+
+func (e *extensions) read() (count int, until time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return e.count, e.until
 }
 
 // TestExtensionsEnd: a step that hangs is given its time, and no more: systemd ends the run after it.
@@ -33,20 +44,20 @@ func TestExtensionsEnd(t *testing.T) {
 		stop := h.ExtendTimeout(MaxLoading)
 		time.Sleep(MaxLoading / 2)
 		synctest.Wait()
-		if left := time.Until(asked.until); left <= 0 {
-			t.Errorf("in the middle of its time: got an end %s ago, want one to come", -left)
+		if _, until := asked.read(); !until.After(time.Now()) {
+			t.Errorf("in the middle of its time: got an end at %s, want one to come", until)
 		}
 
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		count := asked.count
-		if end := asked.until.Sub(began); end < MaxLoading || end > MaxLoading+4*KeepAlive {
+		count, until := asked.read()
+		if end := until.Sub(began); end < MaxLoading || end > MaxLoading+4*KeepAlive {
 			t.Errorf("the end of a step that hangs: got %s after its begin, want %s or a little more", end, MaxLoading)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if asked.count != count {
-			t.Errorf("extensions after that: got %d, want none", asked.count-count)
+		if after, _ := asked.read(); after != count {
+			t.Errorf("extensions after that: got %d, want none", after-count)
 		}
 		stop()
 	})
@@ -62,11 +73,11 @@ func TestExtensionsStop(t *testing.T) {
 		time.Sleep(KeepAlive + time.Second)
 		synctest.Wait()
 		stop()
-		count := asked.count
+		count, _ := asked.read()
 		time.Sleep(MaxPlanning)
 		synctest.Wait()
-		if count != 2 || asked.count != count {
-			t.Errorf("extensions: got %d and %d after the step, want 2 and none", count, asked.count-count)
+		if after, _ := asked.read(); count != 2 || after != count {
+			t.Errorf("extensions: got %d and %d after the step, want 2 and none", count, after-count)
 		}
 	})
 }

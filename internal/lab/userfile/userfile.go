@@ -193,7 +193,8 @@ func followNamed(path string) (string, error) {
 	if !look.Mode().IsRegular() {
 		return "", ErrNotRegular
 	}
-	if err := unix.Access(target, unix.W_OK); err != nil {
+	mayWrite := func() (struct{}, error) { return struct{}{}, unix.Access(target, unix.W_OK) }
+	if _, err := nodefile.Within(target, mayWrite); err != nil {
 		return "", err
 	}
 
@@ -205,8 +206,12 @@ func leadsToProc(path string) bool {
 	const maxLinks = 40 // as the kernel's MAXSYMLINKS; nodefile.Find refuses a loop
 
 	for range maxLinks {
-		var mount unix.Statfs_t
-		if unix.Statfs(filepath.Dir(path), &mount) == nil && mount.Type == unix.PROC_SUPER_MAGIC {
+		folder := filepath.Dir(path)
+		mount, err := nodefile.Within(folder, func() (mount unix.Statfs_t, err error) {
+			err = unix.Statfs(folder, &mount)
+			return mount, err
+		})
+		if err == nil && mount.Type == unix.PROC_SUPER_MAGIC {
 			return true
 		}
 		to, err := nodefile.Readlink(path)

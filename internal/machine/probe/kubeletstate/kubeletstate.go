@@ -16,9 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/cluster"
@@ -301,14 +300,16 @@ func (p Probe) Files(_ context.Context, want map[string]string) error {
 }
 
 // ChangedAgo returns how long ago the newest of these files was changed, by the time of its inode, which a copy or a
-// rename does not preserve. It is false without files, if a file cannot be read, or if the clock was set back since.
+// rename does not preserve. It is false without files, if a file cannot be read or does not answer, or if the
+// clock was set back since.
 func (p Probe) ChangedAgo(paths []string) (time.Duration, bool) {
 	var newest time.Time
 	for _, path := range paths {
-		var st unix.Stat_t
-		if unix.Stat(p.path(path), &st) != nil {
+		about, err := nodefile.Stat(p.path(path))
+		if err != nil {
 			return 0, false
 		}
+		st, _ := about.Sys().(*syscall.Stat_t)
 		if changed := time.Unix(st.Ctim.Unix()); changed.After(newest) {
 			newest = changed
 		}

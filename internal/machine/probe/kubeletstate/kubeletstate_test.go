@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 	"github.com/prelet/prelet/internal/testing/table"
 
 	"github.com/prelet/prelet/internal/machine/activation"
@@ -328,6 +329,14 @@ func TestChangedAgo(t *testing.T) {
 		if ago, ok := p.ChangedAgo(paths); ok {
 			t.Errorf("%q: got %s; want it unknown", paths, ago)
 		}
+	}
+}
+
+// TestChangedAgoHangs: a file on a mount that does not answer is one that cannot be read.
+func TestChangedAgoHangs(t *testing.T) {
+	t.Parallel()
+	if ago, ok := (Probe{Root: hangfs.Mount(t)}).ChangedAgo([]string{"/a"}); ok {
+		t.Errorf("got %s; want it unknown", ago)
 	}
 }
 

@@ -3,6 +3,8 @@
 //
 //	mutants [-n 300] [-seed N] [-o FILE] [-than FILE] PACKAGES...
 //
+// The tests of the packages must pass before. A test that hangs for five minutes has failed.
+//
 // A mutant is one changed operator, condition, number, or a statement that is left out. It is laid over its file for
 // one run of `go test`, so nothing is written into the repository. -n mutants are chosen by the seed. What does not
 // compile does not count, and another mutant takes its place. The result of each, `killed` or `survived`, is a line of
@@ -82,6 +84,9 @@ func run(n int, seed uint64, out, than string, packages []string) error {
 		results = f
 	}
 	fmt.Printf("%d mutants can be made, seed %d\n", len(all), seed)
+	if said, err := test("", packages...); err != nil && n > 0 {
+		return fmt.Errorf("without a mutant the tests must pass: %w\n%s", err, said)
+	}
 	count, worse := map[string]int{}, 0
 	for _, m := range all {
 		if count[killed]+count[survived] == n {
@@ -252,9 +257,7 @@ func try(m mutant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	test := exec.Command("go", "test", "-vet=off", "-count=1", "-failfast", "-timeout=5m", "-ldflags=-s -w",
-		"-overlay="+filepath.Join(dir, "overlay.json"), m.Package)
-	said, err := test.CombinedOutput()
+	said, err := test(filepath.Join(dir, "overlay.json"), m.Package)
 	switch {
 	case err == nil:
 		return survived, nil
@@ -263,4 +266,12 @@ func try(m mutant) (string, error) {
 	}
 
 	return killed, nil
+}
+
+// test runs the tests of packages, with the files of an overlay in place of others, and returns their output.
+func test(overlay string, packages ...string) ([]byte, error) {
+	args := []string{"test", "-vet=off", "-count=1", "-failfast", "-timeout=5m", "-ldflags=-s -w"}
+	args = append(args, "-overlay="+overlay)
+
+	return exec.Command("go", append(args, packages...)...).CombinedOutput()
 }

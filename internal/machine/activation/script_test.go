@@ -92,26 +92,27 @@ type snapshot struct {
 	now                      time.Duration
 	boot                     int
 	starts, reloads, patches int
-	same                     map[string]string
+	pid                      uint32
+	untouched                string
 }
 
 func (n *node) snapshot() {
 	n.events, n.systemd.acts = nil, nil
 	n.since = snapshot{
-		n.clk.now, n.boots, len(n.systemd.starts), n.systemd.reloads, n.patches, n.comparison(),
+		n.clk.now, n.boots, len(n.systemd.starts), n.systemd.reloads, n.patches, n.systemd.unit.MainPID, n.untouched(),
 	}
 }
 
-// comparison returns what `same` compares: a file that was written again is another one.
-func (n *node) comparison() map[string]string {
-	files := ""
+// untouched returns the gate and the site's files, of which one that was written again is another one.
+func (n *node) untouched() string {
+	text := n.readGate() + "\n"
 	for _, path := range []string{configPath, flagsPath, ntpPath} {
 		if info, err := os.Stat(n.disk + path); err == nil {
-			files += fmt.Sprintln(path, info.Sys().(*syscall.Stat_t).Ino, info.ModTime(), n.read(path))
+			text += fmt.Sprintln(path, info.Sys().(*syscall.Stat_t).Ino, info.ModTime(), n.read(path))
 		}
 	}
 
-	return map[string]string{"files": files, "gate": n.readGate(), "kubelet": fmt.Sprint(n.systemd.unit.MainPID)}
+	return text
 }
 
 func (n *node) commands() map[string]script.Command {
@@ -128,7 +129,7 @@ func (n *node) commands() map[string]script.Command {
 		"die":      n.cmdDie,
 		"refused":  n.cmdRefused,
 		"snapshot": func([]string) error { n.snapshot(); return nil },
-		"same":     n.cmdSame,
+		"same":     n.same,
 		"site":     n.cmdSite,
 		"kubelet":  n.cmdKubelet,
 		"systemd":  n.cmdSystemd,
@@ -285,19 +286,18 @@ func (n *node) cmdDie(a []string) error {
 func (n *node) cmdRefused(a []string) error {
 	n.snapshot()
 	n.PlayWords(append([]string{"fails", string(fault.Systemd), a[0]}, a[1:]...))
-	n.PlayWords(strings.Fields("same files ; same gate ; same kubelet ; is litter none ; is journal none"))
+	n.PlayWords(strings.Fields("is litter none ; is journal none"))
+	if got := n.untouched(); got != n.since.untouched {
+		return fmt.Errorf("got %s, want it as it was: %s", got, n.since.untouched)
+	}
 
-	return nil
+	return n.same(nil)
 }
 
-// same WHAT: files, gate or kubelet, which means its process.
-func (n *node) cmdSame(a []string) error {
-	got, isKnown := n.comparison()[a[0]]
-	if !isKnown {
-		return script.Unknown("kind", a[0])
-	}
-	if want := n.since.same[a[0]]; got != want {
-		return fmt.Errorf("got %s, want it as it was: %s", got, want)
+// same kubelet: its process.
+func (n *node) same([]string) error {
+	if got := n.systemd.unit.MainPID; got != n.since.pid {
+		return fmt.Errorf("process of the kubelet: got %d, want %d", got, n.since.pid)
 	}
 
 	return nil

@@ -30,8 +30,8 @@ func Examples(t *testing.T, node string, play func(t *testing.T, lines []Line)) 
 	}
 }
 
-// page returns the tables of the language's page.
-func page() string {
+// page returns the tables of the language's page, with a line of a script for each form.
+func page(example func(Form) string) string {
 	var b strings.Builder
 	row := func(cells ...string) {
 		for i := range cells {
@@ -55,9 +55,9 @@ func page() string {
 		b.WriteString("\n")
 	}
 
-	b.WriteString("| form | nodes | |\n|---|---|---|\n")
+	b.WriteString("| form | nodes | | a line of a script |\n|---|---|---|---|\n")
 	for _, f := range Forms() {
-		row(f.String(), f.In, f.Does)
+		row(f.String(), f.In, f.Does, "`"+example(f)+"`")
 	}
 
 	return b.String()

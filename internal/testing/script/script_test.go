@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -23,7 +24,8 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, got, _ := strings.Cut(string(text), begin)
-	want := page()
+	lines := readLines(t)
+	want := page(func(f Form) string { return lines[f.keys()[0]] })
 	if *update {
 		if err := os.WriteFile("README.md", []byte(head+begin+want), 0o644); err != nil {
 			t.Fatal(err)
@@ -332,12 +334,47 @@ var playedBy = map[string][]string{
 	"system":  {"test/boot/testdata/boots/*.txtar"},
 }
 
-// TestForms reads the scripts of all nodes, and their examples: each line has a form of its command, and each form is
-// that of a line.
+// TestForms reads the scripts of all nodes, and their examples: each line has a form of its command, and each form, with
+// each of its words, is that of a line of each node that has it.
 func TestForms(t *testing.T) {
 	t.Parallel()
+	lines := readLines(t)
+	for node := range playedBy {
+		for _, f := range slices.Concat(slices.Collect(maps.Values(findForms(node)))...) {
+			for _, key := range f.keys() {
+				if key.node = node; f.In == "all" {
+					key.node = ""
+				}
+				if lines[key] == "" && f.Name != "matrix" { // which Load removes
+					t.Errorf("%+v: got no line in the scripts of %s, want one", key, cmp.Or(key.node, "all nodes"))
+				}
+			}
+		}
+	}
+}
+
+// formKey is one of the words of a form, or none, and a node that has it, or any.
+type formKey struct{ node, in, form, word string }
+
+// keys returns those of a form in any node, the one without a word first.
+func (f Form) keys() []formKey {
+	keys := []formKey{{"", f.In, f.String(), ""}}
+	for _, a := range f.arguments() {
+		for _, word := range a.words {
+			keys = append(keys, formKey{"", f.In, f.String(), word})
+		}
+	}
+
+	return keys
+}
+
+// readLines returns the shortest line of the scripts, and of the examples of words, for each form, its words and nodes.
+// The tests of the nodes play these scripts.
+func readLines(t *testing.T) map[formKey]string {
+	t.Helper()
+	lines := map[formKey]string{}
 	for node, patterns := range playedBy {
-		r := &reader{T: t, node: node, forms: findForms(node), used: map[string]bool{}}
+		r := &reader{T: t, node: node, forms: findForms(node), lines: lines}
 		for _, w := range slices.Concat(Commands(), Facts()) {
 			if w.On == node {
 				r.read((section{w.Name, 0, w.Example}).parse(t, "example of "+w.Name, nil))
@@ -352,12 +389,9 @@ func TestForms(t *testing.T) {
 				r.read(Load(t, file))
 			}
 		}
-		for _, f := range slices.Concat(slices.Collect(maps.Values(r.forms))...) {
-			if !r.used[f.String()] && f.In != "all" {
-				t.Errorf("%s: got no line in the scripts of %s that has this form, want one", f, node)
-			}
-		}
 	}
+
+	return lines
 }
 
 // reader reads the scripts of a node without playing them.
@@ -365,7 +399,7 @@ type reader struct {
 	*testing.T
 	node  string
 	forms map[string][]Form
-	used  map[string]bool
+	lines map[formKey]string
 }
 
 func (r *reader) read(scripts []Script) {
@@ -378,6 +412,9 @@ func (r *reader) read(scripts []Script) {
 	}
 }
 
+// isOpen reports whether a word may be any.
+func isOpen(word string) bool { return strings.Contains(word, "$") }
+
 // line reads a line, in which $NAME may be any word, and the commands in it.
 func (r *reader) line(l Line) {
 	r.Helper()
@@ -385,23 +422,47 @@ func (r *reader) line(l Line) {
 		r.Errorf("%s: got no command of %s, want one", l, r.node)
 		return
 	}
-	isOpen := func(word string) bool { return strings.ContainsAny(word, "$%") }
 	forms, args := r.forms[l.Words[0]], l.Words[1:]
 	nearest, found := choose(forms, args, isOpen)
 	if found == nil {
 		r.Errorf("%s: got other arguments, want %s", l, nearest)
 		return
 	}
-	r.used[found.String()] = true
+	r.keep(l, *found)
 	if i := slices.Index(strings.Fields(found.Args), "COMMAND…"); i >= 0 {
 		for _, inner := range Sequence(l.At, args[i:], nests...) {
-			r.line(inner)
+			for _, value := range strings.Split(args[0], ",") {
+				one := inner
+				one.Words = slices.Clone(inner.Words)
+				for i, word := range one.Words {
+					one.Words[i] = strings.ReplaceAll(word, "%", value)
+				}
+				r.line(one)
+			}
 		}
 	}
 	if slices.Contains([]string{"is", "has", "matches"}, l.Words[0]) {
 		isFact := func(w Word) bool { return w.Name == args[0] && includes(w.In, r.node) }
 		if !isOpen(args[0]) && !slices.ContainsFunc(Facts(), isFact) {
 			r.Errorf("%s: got no fact of %s, want one", l, r.node)
+		}
+	}
+}
+
+// keep keeps a line for its form and words, if it is the best so far: the shortest that succeeds, has no $NAME, and has
+// all arguments of the form.
+func (r *reader) keep(l Line, f Form) {
+	text := strings.TrimPrefix(l.String(), l.At+": ")
+	weigh := func(text string) string {
+		isShort := len(strings.Fields(text)) <= len(f.arguments())
+		return fmt.Sprintf("%t %t %t %3d %s", strings.HasPrefix(text, "! "), isOpen(text), isShort, len(text), text)
+	}
+	for _, key := range f.keys() {
+		isUsed := key.word == "" || slices.ContainsFunc(l.Words[1:], func(w string) bool { return w == key.word || isOpen(w) })
+		for _, key.node = range []string{"", r.node} {
+			if old := r.lines[key]; isUsed && (old == "" || weigh(text) < weigh(old)) {
+				r.lines[key] = text
+			}
 		}
 	}
 }

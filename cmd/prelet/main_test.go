@@ -3,11 +3,9 @@ package main
 import (
 	"flag"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -48,18 +46,6 @@ func TestMain(m *testing.M) {
 			var deep func(int) int
 			deep = func(n int) int { return 1 + deep(n+1) }
 			os.Exit(deep(0))
-		},
-		// With files of $FILE_LIMIT bytes at most: a write that fails in the middle, for everybody.
-		"prelet-with-limit": func() {
-			n, err := strconv.ParseUint(os.Getenv("FILE_LIMIT"), 10, 32)
-			if err != nil {
-				panic(err)
-			}
-			signal.Ignore(syscall.SIGXFSZ)
-			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
-				panic(err)
-			}
-			prelet()
 		},
 	})
 }

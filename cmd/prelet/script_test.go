@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +25,7 @@ import (
 
 // scene is the state of one scenario.
 type scene struct {
+	t       testing.TB
 	work    string
 	ca      *demo.Authority
 	server  *demo.Server      // the one that was started last
@@ -40,7 +42,7 @@ func of(ts *testscript.TestScript) *scene { return ts.Value(sceneKey{}).(*scene)
 // setUp makes a node: an empty root with an os-release, a bare VM's hardware, a bootstrap token, and a site template
 // unless the scenario has its own.
 func setUp(e *testscript.Env, shared *machines) error {
-	s := &scene{work: e.WorkDir, ca: demo.NewAuthority("kubernetes"), secrets: []string{demo.TokenSecret}, shared: shared}
+	s := &scene{t: e.T().(testing.TB), work: e.WorkDir, ca: demo.NewAuthority("kubernetes"), secrets: []string{demo.TokenSecret}, shared: shared}
 	e.Values[sceneKey{}] = s
 	e.Defer(func() {
 		for _, f := range slices.Backward(s.stop) {
@@ -183,17 +185,15 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"hidden":       cmdHidden,
 		"put":          cmdPut,
 		"fill":         cmdFill,
-		"mount":        cmdMount,
-		"immutable":    cmdImmutable,
-		"fifo":         cmdFIFO,
 		"bytes":        cmdBytes,
 		"public":       cmdPublic,
 		"mode":         cmdMode,
 		"joined":       cmdJoined,
 		"facts":        cmdFacts,
-		"kept":         cmdKept,
 		"blob":         cmdBlob,
-		"unmount":      cmdUnmount,
+		"mount":        ofDisk("mount"),
+		"attribute":    ofDisk("attribute"),
+		"spoil":        ofDisk("spoil"),
 
 		"detector-host": cmdDetectorHost,
 	}

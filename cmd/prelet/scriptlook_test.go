@@ -222,15 +222,6 @@ func cmdMode(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// kept DIR TEXT: some file there holds the text.
-func cmdKept(ts *testscript.TestScript, _ bool, args []string) {
-	found, err := isKept(ts.MkAbs(args[0]), []byte(args[1]))
-	ts.Check(err)
-	if !found {
-		ts.Fatalf("no file in %s holds %q", args[0], args[1])
-	}
-}
-
 // isKept reports whether a file below a folder contains a text.
 func isKept(folder string, text []byte) (found bool, err error) {
 	err = filepath.WalkDir(folder, func(p string, d fs.DirEntry, err error) error {

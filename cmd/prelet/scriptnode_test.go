@@ -2,12 +2,9 @@ package main
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -133,7 +130,7 @@ func cmdRequests(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// put FILE TEXT [MODE]: writes a file, with \n for a new line, and its folders.
+// put FILE TEXT [MODE]: writes a file in place of what is there, with \n for a new line, and its folders.
 func cmdPut(ts *testscript.TestScript, _ bool, args []string) {
 	p := ts.MkAbs(args[0])
 	if machine := ts.MkAbs("machine"); strings.HasPrefix(p, machine+"/") {
@@ -141,16 +138,16 @@ func cmdPut(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("this machine is shared: `machine NAME own` makes one to change")
 		}
 	}
-	ts.Check(os.MkdirAll(filepath.Dir(p), 0o755))
-	ts.Check(os.RemoveAll(p))
-	mode := uint64(0o644)
-	if len(args) == 3 {
-		var err error
-		mode, err = strconv.ParseUint(args[2], 8, 32)
-		ts.Check(err)
+	ofDisk("remove")(ts, false, args[:1])
+	ofDisk("write")(ts, false, args)
+}
+
+// ofDisk returns a command of the language of internal/testing/script that changes a disk.
+func ofDisk(name string) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		disk := script.Disk{T: of(ts).t, Path: func(name string) string { return ts.MkAbs(name) }}
+		ts.Check(disk.Commands()[name](args))
 	}
-	ts.Check(os.WriteFile(p, []byte(script.Unescape(args[1])), 0o600))
-	ts.Check(os.Chmod(p, fs.FileMode(mode)))
 }
 
 // fill FILE TEXT N [BEFORE [AFTER]]: writes a text N times.
@@ -168,50 +165,6 @@ func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(script.Unescape(text)), 0o644))
 }
 
-// mount tmpfs DIR OPTIONS, mount readonly DIR, mount bind PATH: root's faults of a disk.
-func cmdMount(ts *testscript.TestScript, _ bool, args []string) {
-	dir := ts.MkAbs(args[1])
-	if _, err := os.Stat(dir); err != nil {
-		ts.Check(os.MkdirAll(dir, 0o755))
-	}
-	var err error
-	switch args[0] {
-	case "tmpfs":
-		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, args[2])
-	case "bind":
-		err = syscall.Mount(dir, dir, "", syscall.MS_BIND, "")
-	case "readonly":
-		if err = syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err == nil {
-			err = syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
-		}
-	}
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
-		ts.Fatalf("this root may not mount: %v", err)
-	}
-	ts.Check(err)
-	of(ts).stop = append(of(ts).stop, func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-}
-
-// immutable FILE: sets the flag that chattr +i sets.
-func cmdImmutable(ts *testscript.TestScript, _ bool, args []string) {
-	p := ts.MkAbs(args[0])
-	if out, err := exec.Command("chattr", "+i", p).CombinedOutput(); err != nil {
-		ts.Fatalf("chattr +i: %v: %s", err, out)
-	}
-	of(ts).stop = append(of(ts).stop, func() { _ = exec.Command("chattr", "-i", p).Run() })
-}
-
-// fifo FILE makes a FIFO without a writer. `fifo -socket FILE` makes a socket.
-func cmdFIFO(ts *testscript.TestScript, _ bool, args []string) {
-	if args[0] == "-socket" {
-		l, err := net.Listen("unix", ts.MkAbs(args[1]))
-		ts.Check(err)
-		of(ts).stop = append(of(ts).stop, func() { l.Close() })
-		return
-	}
-	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o644))
-}
-
 // bytes FILE HEX...: writes a file of these bytes.
 func cmdBytes(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := hex.DecodeString(strings.Join(args[1:], ""))
@@ -225,10 +178,6 @@ func cmdPublic(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, d := range []string{filepath.Dir(s.work), s.work, filepath.Dir(s.shared.dir), s.shared.dir} {
 		ts.Check(os.Chmod(d, 0o755))
 	}
-}
-
-func cmdUnmount(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(syscall.Unmount(ts.MkAbs(args[0]), syscall.MNT_DETACH))
 }
 
 // joined [expired|other-key|other-ca|by-path]: the node gets a kubelet.conf, as when its kubelet has joined the last

@@ -103,7 +103,7 @@ func plainCommands() []string {
 	return []string{
 		"plan --root ROOT", "status --root ROOT", "history --root ROOT", "doctor --root ROOT", "run --root ROOT",
 		"detectors list --root ROOT", "record out.prelet --root ROOT", "bundle out.tar.gz --root ROOT",
-		"validate",
+		"rollback --root ROOT", "recover --root ROOT", "validate",
 	}
 }
 
@@ -190,6 +190,9 @@ func (h hangingCase) run() (hasWaited bool) {
 	}
 	if isInTime && !strings.Contains(strings.ToLower(text), "stopped by a signal") {
 		h.t.Errorf("%s with %s, after SIGTERM: got an end without its reason, want one:\n%s", h.command, h.path, text)
+	}
+	if isInTime && strings.Contains(text, "did not answer within") {
+		h.t.Errorf("%s with %s, after SIGTERM: got the end of the wait, want an end before it:\n%s", h.command, h.path, text)
 	}
 
 	return hasWaited

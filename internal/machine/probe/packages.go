@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path"
 	"strings"
@@ -31,7 +30,7 @@ const (
 func (l *Live) answerPackages(ctx context.Context, r tape.PackagesReq) tape.Answer {
 	names, err := l.root().Names(dpkgLists, maxPackageFiles)
 	isMissing := errors.Is(err, fs.ErrNotExist)
-	if _, missing := os.Stat(rpmProgram); isMissing && missing == nil && !l.isOtherMachine() {
+	if _, missing := nodefile.Stat(rpmProgram); isMissing && missing == nil && !l.isOtherMachine() {
 		return tape.Packages.Answer(tape.PackagesAns{Owners: askRPM(ctx, rpmProgram, r.Paths)})
 	}
 	if err != nil {

@@ -185,14 +185,17 @@ func (n *notRecorded) Error() string { return "this recording does not contain "
 func fileError(path string, a tape.Answer) error {
 	err := fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
 	if a.Code() == fault.NoAnswer {
-		return &noAnswer{err}
+		return &noAnswer{err, strings.TrimSuffix(a.Fault.Next, ".")}
 	}
 
 	return err
 }
 
 // noAnswer is the error of a file on a file system that does not answer.
-type noAnswer struct{ error }
+type noAnswer struct {
+	error
+	next string // what a person can do
+}
 
 // IsUncaught implements functions.Uncaught: a boot is tried again, and does not go on with another value.
 func (*noAnswer) IsUncaught() bool { return true }

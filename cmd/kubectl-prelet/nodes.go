@@ -23,7 +23,6 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
 	"github.com/prelet/prelet/internal/model/texts"
-	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // node holds the shown fields of a Node.
@@ -136,7 +135,7 @@ func (o *listFlags) connect() (*client, error) {
 
 // kindOf returns the kind of a regular file; "" if it is unknown, or the file cannot be read.
 func kindOf(name string) string {
-	st, err := nodefile.Stat(name)
+	st, err := os.Stat(name)
 	if err != nil || !st.Mode().IsRegular() { // a pipe would be waited for
 		return ""
 	}

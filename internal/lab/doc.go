@@ -7,8 +7,7 @@
 // and sites; explain, compare, fleet, testfile and printer show a plan.
 //
 // The wing may import everything below it, and inspect reads the state that a run left. It changes only files that a
-// person names, those of an image, and the kept answers of the kubelet's program. A boot imports none: code that
-// both need belongs in machine or lower.
+// person names, and those of an image. A boot imports none: code that both need belongs in machine or lower.
 //
 // Start with open.go, then planning/plan.go.
 package lab

@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/lab/images"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/activation"
-	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/model/check"
@@ -74,7 +73,8 @@ func Doctor(ctx context.Context, e *machine.Env, w lab.Request) (Examined, error
 		}
 		return err
 	}
-	found := askKubelet(ctx, h, n.Live.StartCommand(ctx))
+	cache := filepath.Join(h.StateDir(), kubeletbin.CacheFile)
+	found := kubeletbin.Examine(ctx, h.Root, cache, n.Live.StartCommand(ctx))
 	in.Kubelet = image.Kubelet{Path: found.Path, Version: found.Version, Unread: found.Unread}
 	if !n.Found.HasErrors() {
 		n.Options.IsPartial = !n.Joined()
@@ -106,18 +106,6 @@ func Doctor(ctx context.Context, e *machine.Env, w lab.Request) (Examined, error
 
 	results := doctor.Examine(in)
 	return Examined{1, check.Fit(results), results}, nil
-}
-
-// askKubelet runs the kubelet's binary, which its unit starts with a command, and, as root, stores its output.
-func askKubelet(ctx context.Context, h *machine.Host, command []string) kubeletbin.Examined {
-	cache := filepath.Join(h.StateDir(), kubeletbin.CacheFile)
-	found := kubeletbin.Examine(ctx, h.Root, cache, command)
-	st, err := nodefile.Stat(h.StateDir())
-	hasStateDir := err == nil && st.IsDir()
-	if hasStateDir && os.Geteuid() == 0 && found.Keep != nil {
-		_ = commit.WriteIfChanged(cache, found.Keep) // else the next boot asks again
-	}
-	return found
 }
 
 // checkUnit returns the kubelet's unit.

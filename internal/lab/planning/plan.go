@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/lab/unitcheck"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/commit"
-	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
@@ -46,7 +45,7 @@ func Node(ctx context.Context, e *machine.Env, w lab.Request, explains bool) (Pl
 	if n.Site != nil {
 		version := cmp.Or(w.KubeletVersion, out.Plan.Kubelet.KnownVersion())
 		AddUnitFlags(out.Plan, w, n.Site, version)
-		_, judgesDropIns := desired.FindFlag(out.Plan.Node.Flags, "config-dir") // else an unread file may have the flag
+		judgesDropIns := out.Plan.Node.FindPath("config-dir") != "" // else an unread file may have the flag
 		if u, isHere := findUnit(out.Plan, w, n.Site, version); isHere && (w.Root != "" || !judgesDropIns) {
 			addUnreported(out.Plan, u.CheckDropIns(func(string) bool { return false }))
 		}

@@ -194,7 +194,7 @@ func fileError(path string, a tape.Answer) error {
 // noAnswer is the error of a file on a file system that does not answer.
 type noAnswer struct {
 	error
-	next string // what a person can do
+	next string // the next step
 }
 
 // IsUncaught implements functions.Uncaught: a boot is tried again, and does not go on with another value.

@@ -163,7 +163,7 @@ func TestKept(t *testing.T) {
 	b.want("no program any more", "", 0)
 }
 
-// TestExamine: prelet doctor asks the binary whatever is kept, and what it keeps is what a boot takes.
+// TestExamine: seal and doctor ask the binary whatever is kept, and what seal keeps is what a boot takes.
 func TestExamine(t *testing.T) {
 	b := newBinaries(t)
 	b.put("v1.36.3")

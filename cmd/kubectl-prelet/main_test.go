@@ -138,13 +138,12 @@ func TestList(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	s := serveNodes(t)
-	for args, want := range table.Map[[]string](t, `
-		n1
-		  | "generation  7\n" "revision    v2\n" "stale: ConfigMap x is of an earlier boot?[2J\n" "explain code/stale\n" 2026
-		show n2 | "NotReady: Kubelet stopped posting" "report  none: the site has no annotations {}" "prelet status"
-		show n3 | "degraded    no\n"
-		n4      | "annotation prelet.github.io/generation is \"x\", not the number of a generation"
-	`) {
+	for args, want := range table.YAML[map[string][]string](t, `
+n1: ["generation  7\n", "revision    v2\n", "stale: ConfigMap x is of an earlier boot?[2J\n", "explain code/stale\n", '2026']
+show n2: ['NotReady: Kubelet stopped posting', 'report  none: the site has no annotations {}', prelet status]
+show n3: ["degraded    no\n"]
+n4: ['annotation prelet.github.io/generation is "x", not the number of a generation']
+`) {
 		out, _, err := runPlugin(t, s, strings.Fields(args)...)
 		for _, part := range want {
 			if err != nil || !strings.Contains(out, part) {
@@ -156,16 +155,16 @@ func TestShow(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	s := serveNodes(t)
-	for args, want := range table.Map[string](t, `
-		n9                       | cannot get node n9 at {s.URL}: no node n9
-		../secret                | invalid node name "../secret"
-		..                       | invalid node name ".."
-		-o toml                  | invalid -o "toml": the formats are json, yaml and wide
-		n1 n2                    | accepts at most 1 arg
-		n1 --degraded            | NODE excludes --selector and --degraded
-		n1 -l wave=1             | NODE excludes --selector and --degraded
-		--as a --as-user-extra b | want KEY=VALUE
-	`, "s.URL", s.URL) {
+	for args, want := range table.YAML[map[string]string](t, `
+n9: 'cannot get node n9 at {s.URL}: no node n9'
+../secret: invalid node name "../secret"
+..: invalid node name ".."
+-o toml: 'invalid -o "toml": the formats are json, yaml and wide'
+n1 n2: accepts at most 1 arg
+n1 --degraded: NODE excludes --selector and --degraded
+n1 -l wave=1: NODE excludes --selector and --degraded
+--as a --as-user-extra b: want KEY=VALUE
+`, "s.URL", s.URL) {
 		out, _, err := runPlugin(t, s, strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%s: got %v, %q; want an error with %q and no output", args, err, out, want)

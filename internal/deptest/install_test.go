@@ -56,14 +56,14 @@ func TestInstall(t *testing.T) {
 	flags := "GOFLAGS=-modcacherw -trimpath -gcflags=all=-dwarf=false -tags=grpcnotrace" // those of make build, which are compiled
 	user := append(offline, "GOBIN="+bin, "GOMODCACHE="+filepath.Join(t.TempDir(), "modules"), flags,
 		"GOPROXY=file://"+cache+"/cache/download,"+others, "GOVCS=*:off")
-	for program, args := range table.Map[[]string](t, `
-		/cmd/prelet                | version
-		/cmd/kubectl-prelet        | --version
-		/editors/prelet-ls         | -version
-		/cmd/prelet-detect         |
-		/cmd/prelet-detector-check |
-		/plugins/cmd/lldp          |
-	`) {
+	for program, args := range table.YAML[map[string][]string](t, `
+/cmd/prelet: [version]
+/cmd/kubectl-prelet: [--version]
+/editors/prelet-ls: [-version]
+/cmd/prelet-detect:
+/cmd/prelet-detector-check:
+/plugins/cmd/lldp:
+`) {
 		runIn(t, bin, user, "go", "install", module+program+"@"+version)
 		if args == nil {
 			continue

@@ -22,28 +22,28 @@ func TestFindImageVerdict(t *testing.T) {
 		return NodeStatus{Status: s, Kept: kept, Gate: Gate{Open: isOpen, Generation: 1}}
 	}
 
-	for name, test := range table.Map[struct {
+	for name, test := range table.YAML[map[string]struct {
 		Code fault.Code
 		Exit int
 		Want bool
 	}](t, `
-		rolled back            | rolled-back             | 50 | false
-		rollback failed        | rollback-failed         | 51 | false
-		name of another node   | node-is-another-machine | 50 | true
-		invalid site           | syntax                  | 10 | false
-		removed flag           | kubelet-flag            | 10 | false
-		copied disk            | identity                | 10 | true
-		host name              | node-name               | 10 | true
-		missing file           | file-missing            | 10 | true
-		unusable file          | file-unusable           | 10 | true
-		evaluation             | evaluation              | 10 | true
-		label of the machine   | label-invalid           | 10 | true
-		variable is missing    | variable-missing        | 10 | true
-		cluster is unreachable | cluster-unreachable     | 20 | true
-		cluster denies access  | cluster-denied          | 22 | true
-		no space               | cannot-write            | 40 | true
-		systemd refuses        | systemd                 | 52 | false
-	`) {
+rolled back: {code: rolled-back, exit: 50}
+rollback failed: {code: rollback-failed, exit: 51}
+name of another node: {code: node-is-another-machine, exit: 50, want: true}
+invalid site: {code: syntax, exit: 10}
+removed flag: {code: kubelet-flag, exit: 10}
+copied disk: {code: identity, exit: 10, want: true}
+host name: {code: node-name, exit: 10, want: true}
+missing file: {code: file-missing, exit: 10, want: true}
+unusable file: {code: file-unusable, exit: 10, want: true}
+evaluation: {code: evaluation, exit: 10, want: true}
+label of the machine: {code: label-invalid, exit: 10, want: true}
+variable is missing: {code: variable-missing, exit: 10, want: true}
+cluster is unreachable: {code: cluster-unreachable, exit: 20, want: true}
+cluster denies access: {code: cluster-denied, exit: 22, want: true}
+no space: {code: cannot-write, exit: 40, want: true}
+systemd refuses: {code: systemd, exit: 52}
+`) {
 		if got := FindImageVerdict(NodeStatus{Status: failed(test.Code, test.Exit)}); got.Keep != test.Want {
 			t.Errorf("%s: got keep %t (%s), want %t", name, got.Keep, got.Why, test.Want)
 		}

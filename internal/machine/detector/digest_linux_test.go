@@ -47,21 +47,21 @@ func TestDigests(t *testing.T) {
 	clocks := map[string]func() time.Time{
 		"later": later, "now": time.Now, "1970": func() time.Time { return time.Unix(0, 0) },
 	}
-	for _, row := range table.Rows[struct {
+	for _, row := range table.YAML[[]struct {
 		Name   string
 		Change string // a command of sh; the last one changes the program
 		Now    string
 		Reads  bool
 	}](t, `
-		the same file               |                                 | later | false
-		changed a moment ago        |                                 | now   | true
-		changed in the future       |                                 | 1970  | true
-		another lock                | printf %s "$FIRST" >"$CACHE"    | later | true
-		cache that others may write | chmod 666 "$CACHE"              | later | true
-		damaged cache               | echo [ >"$CACHE"                | later | true
-		no cache                    | rm "$CACHE"                     | later | true
-		another time                | touch -d @1 "$PROGRAM"          | later | true
-	`) {
+- {name: the same file, now: later}
+- {name: changed a moment ago, now: now, reads: true}
+- {name: changed in the future, now: '1970', reads: true}
+- {name: another lock, change: printf %s "$FIRST" >"$CACHE", now: later, reads: true}
+- {name: cache that others may write, change: chmod 666 "$CACHE", now: later, reads: true}
+- {name: damaged cache, change: 'echo [ >"$CACHE"', now: later, reads: true}
+- {name: no cache, change: rm "$CACHE", now: later, reads: true}
+- {name: another time, change: touch -d @1 "$PROGRAM", now: later, reads: true}
+`) {
 		t.Run(row.Name, func(t *testing.T) {
 			b.write(CacheFile, []byte(wrong), 0o600)
 			b.write(filepath.Join(Fragments, "good.json"), text, 0o644)

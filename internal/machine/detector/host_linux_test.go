@@ -267,56 +267,59 @@ func TestGood(t *testing.T) {
 // TestHostile has a row for each way to fail: the reason and the output are reported, the deadline is kept, and no
 // process is left.
 func TestHostile(t *testing.T) {
-	tests := table.Rows[struct {
+	tests := table.YAML[[]struct {
 		Name string
 		Want string // in the answer's text; "" for one that answers all the same
 	}](t, `
-		crash-before
-		  | "it ended before it was ready (exit status 3). Its output: loading libvendor.so.1 | vendor library not found: libvendor.so.1"
-		crash-after    | it ended during the call (exit status 2). Its output: panic: nil device table
-		crash-call
-		  | "it ended during the call (exit status 134). Its output: ioctl failed: no such device | assertion failed: table != NULL"
-		says-nothing   | it failed without a message
-		says-no        | the driver is older than 1.20; install a newer one
-		secret         | Its output: cannot log in with (sensitive)
-		hang-start     | it printed no handshake before its deadline
-		hang-call      | it exceeded its deadline
-		flood-stdout   | it exceeded its deadline
-		flood-stderr   |
-		long-line      | its first line on standard output has more than 4096 bytes
-		noise          | its first line is not a handshake: "Vendor driver 1.2 starting"
-		wrong-core     | unsupported version of go-plugin's protocol "9": prelet supports 1
-		wrong-version  | unsupported version of the detector protocol "7": prelet supports 1
-		netrpc         | unsupported protocol "netrpc": prelet supports grpc
-		tcp            | unsupported network "tcp": prelet supports unix
-		foreign-socket | invalid socket path "/run/dbus/system_bus_socket"
-		dotted-socket  | invalid socket path
-		dead-socket    | its socket does not answer
-		other-protocol | it does not speak HTTP/2: http2: failed reading the frame payload: http2: frame too large
-		ping-flood     | it exceeded its deadline
-		bad-label      | its answer was rejected: labels[0].key
-		foreign-label  | other.example.org is not in the description
-		role-label     | node-role.kubernetes.io is not in the description
-		undescribed    | "\"seats\" is not in the description"
-		wrong-type     | its answer was rejected: sensors: wrong type
-		bad-address    | invalid PCI address "../../1"
-		placeholder    | not a printable text
-		terminal       | not a printable text
-		huge           | its answer is larger than 1024 KiB
-		crowd          | its answer cannot be read: it has more than 8192 elements
-		nulls          | its answer cannot be read: a list or object in it has more than 4096 members
-		warns          | its answer cannot be read: a list or object in it has more than 4096 members
-		no-number      | google.protobuf.Value.number_value: invalid NaN value
-		no-speed       | it cannot be read: its number +Inf is not finite
-		flood-stdio    |
-		chatty         | it ended during the call (exit status 1). Its output: the driver is older than 1.20
-		huge-stdio     |
-		many           | devices: too many
-		grandchild     |
-		ignores        |
-		hog            | "it ended during the call (exit status 2). Its output: "
-		kill-host      |
-	`)
+- {name: crash-before,
+   want: 'it ended before it was ready (exit status 3). Its output: loading libvendor.so.1 |
+     vendor library not found: libvendor.so.1'}
+- {name: crash-after, want: 'it ended during the call (exit status 2). Its output: panic: nil device table'}
+- {name: crash-call,
+   want: 'it ended during the call (exit status 134). Its output: ioctl failed: no such device |
+     assertion failed: table != NULL'}
+- {name: says-nothing, want: it failed without a message}
+- {name: says-no, want: the driver is older than 1.20; install a newer one}
+- {name: secret, want: 'Its output: cannot log in with (sensitive)'}
+- {name: hang-start, want: it printed no handshake before its deadline}
+- {name: hang-call, want: it exceeded its deadline}
+- {name: flood-stdout, want: it exceeded its deadline}
+- {name: flood-stderr}
+- {name: long-line, want: its first line on standard output has more than 4096 bytes}
+- {name: noise, want: 'its first line is not a handshake: "Vendor driver 1.2 starting"'}
+- {name: wrong-core, want: 'unsupported version of go-plugin''s protocol "9": prelet supports 1'}
+- {name: wrong-version, want: 'unsupported version of the detector protocol "7": prelet supports 1'}
+- {name: netrpc, want: 'unsupported protocol "netrpc": prelet supports grpc'}
+- {name: tcp, want: 'unsupported network "tcp": prelet supports unix'}
+- {name: foreign-socket, want: invalid socket path "/run/dbus/system_bus_socket"}
+- {name: dotted-socket, want: invalid socket path}
+- {name: dead-socket, want: its socket does not answer}
+- {name: other-protocol,
+   want: 'it does not speak HTTP/2: http2: failed reading the frame payload: http2: frame too large'}
+- {name: ping-flood, want: it exceeded its deadline}
+- {name: bad-label, want: 'its answer was rejected: labels[0].key'}
+- {name: foreign-label, want: other.example.org is not in the description}
+- {name: role-label, want: node-role.kubernetes.io is not in the description}
+- {name: undescribed, want: '"seats" is not in the description'}
+- {name: wrong-type, want: 'its answer was rejected: sensors: wrong type'}
+- {name: bad-address, want: invalid PCI address "../../1"}
+- {name: placeholder, want: not a printable text}
+- {name: terminal, want: not a printable text}
+- {name: huge, want: its answer is larger than 1024 KiB}
+- {name: crowd, want: 'its answer cannot be read: it has more than 8192 elements'}
+- {name: nulls, want: 'its answer cannot be read: a list or object in it has more than 4096 members'}
+- {name: warns, want: 'its answer cannot be read: a list or object in it has more than 4096 members'}
+- {name: no-number, want: 'google.protobuf.Value.number_value: invalid NaN value'}
+- {name: no-speed, want: 'it cannot be read: its number +Inf is not finite'}
+- {name: flood-stdio}
+- {name: chatty, want: 'it ended during the call (exit status 1). Its output: the driver is older than 1.20'}
+- {name: huge-stdio}
+- {name: many, want: 'devices: too many'}
+- {name: grandchild}
+- {name: ignores}
+- {name: hog, want: 'it ended during the call (exit status 2). Its output: '}
+- {name: kill-host}
+`)
 	for _, test := range tests {
 		t.Run(test.Name, func(t *testing.T) {
 			t.Parallel()

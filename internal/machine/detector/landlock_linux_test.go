@@ -54,18 +54,18 @@ func TestLandlockVersions(t *testing.T) {
 				t.Fatalf("got %s: %s, want an answer", ans.Name(), ans.Why())
 			}
 			got := said.Attributes
-			for key, from := range table.Map[int](t, `
-				read_passwd      | 1
-				make_folder      | 1
-				run_program      | 1
-				device_zero      | 1
-				fifo             | 1
-				truncate_file    | 3
-				tcp_listener     | 4
-				connect_abstract | 6
-				signal_neighbour | 6
-				signal_host      | 6
-			`) {
+			for key, from := range table.YAML[map[string]int](t, `
+read_passwd: 1
+make_folder: 1
+run_program: 1
+device_zero: 1
+fifo: 1
+truncate_file: 3
+tcp_listener: 4
+connect_abstract: 6
+signal_neighbour: 6
+signal_host: 6
+`) {
 				if refused := got[key] != "ok"; refused != (abi >= from) || got[key] == "" {
 					t.Errorf("%s with version %d: got %q, want a refusal from version %d on", key, abi, got[key], from)
 				}

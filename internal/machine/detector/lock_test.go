@@ -114,20 +114,20 @@ func TestLockRefuses(t *testing.T) {
 
 // The program of a site's lock is where a node has programs, or it is there on the node of the site.
 func TestSitePaths(t *testing.T) {
-	for path, isRefused := range table.Map[bool](t, `
-		""                              | false
-		/usr/lib/prelet/detectors/gaudi | false
-		/opt/vendor/gaudi               | false
-		/home/me/build/gaudi            | true
-		/root/gaudi                     | true
-		/tmp/build/gaudi                | true
-		/builds/group/project/gaudi     | true
-		/usr/src/app/gaudi              | true
-		/usr                            | true
-		/usr/lib/../../home/me/gaudi    | true
-		build/gaudi                     | true
-		./gaudi                         | true
-	`) {
+	for path, isRefused := range table.YAML[map[string]bool](t, `
+'': false
+/usr/lib/prelet/detectors/gaudi: false
+/opt/vendor/gaudi: false
+/home/me/build/gaudi: true
+/root/gaudi: true
+/tmp/build/gaudi: true
+/builds/group/project/gaudi: true
+/usr/src/app/gaudi: true
+/usr: true
+/usr/lib/../../home/me/gaudi: true
+build/gaudi: true
+./gaudi: true
+`) {
 		root := t.TempDir()
 		l := lockOf("gaudi")
 		l.Path = path
@@ -217,16 +217,16 @@ func TestForeignDevices(t *testing.T) {
 	own, other := "0000:17:00.0", "0000:1b:00.0"
 	answer := contract.Answer{Devices: []contract.Device{{Address: own}, {Address: other}, {}}}
 	asked := []tape.PCIDevice{{Address: own, Device: "8086:1593", Class: "020000"}}
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Describes, Allows bool
 		Want              string // the addresses that are taken; "" for an answer that is refused
 		Foreign           int
 	}](t, `
-		false | false |                  | 0
-		false | true  |                  | 0
-		true  | false | " {own}"         | 1
-		true  | true  | " {own} {other}" | 0
-	`, "own", own, "other", other) {
+- {foreign: 0}
+- {allows: true, foreign: 0}
+- {describes: true, want: ' {own}', foreign: 1}
+- {describes: true, allows: true, want: ' {own} {other}', foreign: 0}
+`, "own", own, "other", other) {
 		d := contract.Description{
 			Name:    "x",
 			Version: "1",

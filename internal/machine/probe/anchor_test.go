@@ -30,36 +30,38 @@ func TestAnchorsOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a file to another user")
 	}
-	changes := table.Map[struct {
+	changes := table.YAML[map[string]struct {
 		Change string // a command of sh, about $FILE
 		Want   string // what is done about it; "": nothing
 	}](t, `
-		as root has it                |                                                  |
-		loose file                    | chmod 777 $FILE                                  | chmod o-w {file}
-		file of a user                | chown 1000 $FILE                                 | chown root: {file}
-		folder of a user              | chown 1000 ${FILE%/*}                            | chown root: {folder}
-		loose folder above            | d=${FILE%/*}; chmod 777 ${d%/*}                  | chmod o-w {above}
-		link of root                  | mv $FILE $FILE.real; ln -s ${FILE##*/}.real $FILE |
-		link of root to a user's file | mv $FILE $FILE.real; ln -s ${FILE##*/}.real $FILE; chown 1000 $FILE.real
-		  | chown root: {file}.real
-	`)
-	for name, c := range table.Map[struct {
+as root has it: {}
+loose file: {change: chmod 777 $FILE, want: 'chmod o-w {file}'}
+file of a user: {change: chown 1000 $FILE, want: 'chown root: {file}'}
+folder of a user: {change: 'chown 1000 ${FILE%/*}', want: 'chown root: {folder}'}
+loose folder above: {change: 'd=${FILE%/*}; chmod 777 ${d%/*}', want: 'chmod o-w {above}'}
+link of root: {change: 'mv $FILE $FILE.real; ln -s ${FILE##*/}.real $FILE'}
+link of root to a user's file: {change: 'mv $FILE $FILE.real; ln -s ${FILE##*/}.real $FILE; chown 1000 $FILE.real',
+  want: 'chown root: {file}.real'}
+`)
+	for name, c := range table.YAML[map[string]struct {
 		File          string // the anchor
 		Text          string
 		Cluster, User string // of bootstrap-kubelet.conf, where that names the anchor
 	}](t, `
-		ca_file                | /srv/anchor/ca.crt         | {ca}      |          |
-		discovery_file         | /srv/anchor/discovery.conf | {discovery} |          |
-		bootstrap-kubelet.conf | {joined.BootstrapConf}     | {bootstrap} |          |
-		tokenFile              | /srv/anchor/token          | {token}   | {embedded} | tokenFile: {root}/srv/anchor/token
-		certificate-authority  | /srv/anchor/ca.crt         | {ca}      | certificate-authority: {root}/srv/anchor/ca.crt
-		  | token: {token}
-		client-certificate     | /srv/anchor/pair.pem       | {pair}    | {embedded}
-		  | client-certificate: {root}/srv/anchor/pair.pem, client-key: {root}/srv/anchor/pair.pem
-		exec.command           | /srv/anchor/plugin         | {plugin}  | {embedded}
-		  | exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: {root}/srv/anchor/plugin}
-		kubelet.conf           | {joined.Conf}              | {kubelet} |          |
-	`, "joined.BootstrapConf", joined.BootstrapConf, "joined.Conf", joined.Conf) {
+ca_file: {file: /srv/anchor/ca.crt, text: '{ca}'}
+discovery_file: {file: /srv/anchor/discovery.conf, text: '{discovery}'}
+bootstrap-kubelet.conf: {file: '{joined.BootstrapConf}', text: '{bootstrap}'}
+tokenFile: {file: /srv/anchor/token, text: '{token}', cluster: '{embedded}',
+  user: 'tokenFile: {root}/srv/anchor/token'}
+certificate-authority: {file: /srv/anchor/ca.crt, text: '{ca}',
+  cluster: 'certificate-authority: {root}/srv/anchor/ca.crt', user: 'token: {token}'}
+client-certificate: {file: /srv/anchor/pair.pem, text: '{pair}', cluster: '{embedded}',
+  user: 'client-certificate: {root}/srv/anchor/pair.pem, client-key: {root}/srv/anchor/pair.pem'}
+exec.command: {file: /srv/anchor/plugin, text: '{plugin}', cluster: '{embedded}',
+  user: 'exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never,
+    command: {root}/srv/anchor/plugin}'}
+kubelet.conf: {file: '{joined.Conf}', text: '{kubelet}'}
+`, "joined.BootstrapConf", joined.BootstrapConf, "joined.Conf", joined.Conf) {
 		for what, v := range changes {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				s := demo.Start(demo.ServerConfig{})
@@ -136,18 +138,18 @@ func TestIdentityOfOthers(t *testing.T) {
 	defer s.Close()
 	cert, key := s.IssueNode("n1")
 	const current, pem = "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/kubelet-client-2026.pem"
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Path string
 		Mode os.FileMode // 0: it is given to another user
 	}](t, `
-		as kubeadm leaves it       |                                              |
-		kubelet.conf for everybody | /etc/kubernetes/kubelet.conf                 | 0o666
-		its folder of a user       | /etc/kubernetes                              | 0
-		the link of a user         | /var/lib/kubelet/pki/kubelet-client-current.pem | 0
-		the certificate of a user  | /var/lib/kubelet/pki/kubelet-client-2026.pem | 0
-		the folder for everybody   | /var/lib/kubelet/pki                         | 0o777
-		the folder above of a user | /var/lib/kubelet                             | 0
-	`) {
+as kubeadm leaves it: {}
+kubelet.conf for everybody: {path: /etc/kubernetes/kubelet.conf, mode: 0o666}
+its folder of a user: {path: /etc/kubernetes, mode: 0}
+the link of a user: {path: /var/lib/kubelet/pki/kubelet-client-current.pem, mode: 0}
+the certificate of a user: {path: /var/lib/kubelet/pki/kubelet-client-2026.pem, mode: 0}
+the folder for everybody: {path: /var/lib/kubelet/pki, mode: 0o777}
+the folder above of a user: {path: /var/lib/kubelet, mode: 0}
+`) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			place(t, root, joined.Conf, bootstrap(s, "", "client-certificate: "+current+", client-key: "+current))

@@ -67,45 +67,45 @@ func TestAwaitUnits(t *testing.T) {
 		jobs = "its start job waits for another unit (systemctl list-jobs --after)"
 		late = "so it starts only when this run has ended"
 	)
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		States      []string
 		Waits       bool
 		State, Want string // the reason
 	}](t, `
-		a oneshot that has ended           | inactive/dead,ran            | false | done        |
-		a oneshot that stays active        | active/exited,ran            | false | done        |
-		a service that runs                | active/running,ran           | false | done        |
-		one that takes a while             | {starting} {starting} inactive/dead,ran | true | done |
-		one that fails after a while       | {starting} failed/failed,result=exit-code
-		  | true | failed | it has failed (exit-code)
-		one that is tried again            | activating/auto-restart,ran  | true  | unfinished  | it is activating (auto-restart)
-		one that never ends                | {starting}                   | true  | unfinished  | it is activating (start)
-		a job that waits                   | inactive/dead,queued         | true  | unfinished  | {jobs}
-		nothing starts it                  | inactive/dead                | true  | not-started | nothing has started it
-		it is disabled                     | inactive/dead,disabled
-		  | true  | not-started | nothing has started it, and it is disabled
-		it is disabled, and is tried again | activating/auto-restart,ran,disabled
-		  | true  | unfinished  | it is activating (auto-restart)
-		masked                             | inactive,load=masked         | false | masked      | it is masked
-		missing                            |                              | false | missing     | systemd cannot load it (not-found)
-		a unit file with an error          | inactive,load=bad-setting    | false | missing     | systemd cannot load it (bad-setting)
-		a condition                        | inactive/dead,skipped
-		  | false | skipped     | a Condition= or Assert= of it does not hold
-		after the kubelet                  | inactive/dead,queued,after=kubelet.service
-		  | false | late        | it is ordered after kubelet.service, {late}
-		after the kubelet, without a job   | inactive/dead,after=kubelet.service
-		  | true  | not-started | nothing has started it
-		after one that is after prelet     | inactive/dead,queued,after=circle.service
-		  | false | late
-		  | it is ordered after circle.service, and that after second.service, and that after prelet.service, {late}
-		after others that wait             | inactive/dead,queued,after=queued.service
-		  | true  | unfinished  | {jobs}
-		after prelet                       | inactive/dead,queued,after=prelet.service
-		  | false | late        | it is ordered after prelet.service, {late}
-		after the kubelet, and it has run  | inactive/dead,ran,after=kubelet.service    | false | done       |
-		a run by hand, while it runs again | activating/start,ran,after=kubelet.service
-		  | true  | unfinished  | it is activating (start)
-	`, "starting", "activating/start,ran", "jobs", jobs, "late", late) {
+a oneshot that has ended: {states: ['inactive/dead,ran'], state: done}
+a oneshot that stays active: {states: ['active/exited,ran'], state: done}
+a service that runs: {states: ['active/running,ran'], state: done}
+one that takes a while: {states: ['{starting}', '{starting}', 'inactive/dead,ran'], waits: true, state: done}
+one that fails after a while: {states: ['{starting}', 'failed/failed,result=exit-code'], waits: true, state: failed,
+  want: it has failed (exit-code)}
+one that is tried again: {states: ['activating/auto-restart,ran'], waits: true, state: unfinished,
+  want: it is activating (auto-restart)}
+one that never ends: {states: ['{starting}'], waits: true, state: unfinished, want: it is activating (start)}
+a job that waits: {states: ['inactive/dead,queued'], waits: true, state: unfinished, want: '{jobs}'}
+nothing starts it: {states: [inactive/dead], waits: true, state: not-started, want: nothing has started it}
+it is disabled: {states: ['inactive/dead,disabled'], waits: true, state: not-started,
+  want: 'nothing has started it, and it is disabled'}
+it is disabled, and is tried again: {states: ['activating/auto-restart,ran,disabled'], waits: true, state: unfinished,
+  want: it is activating (auto-restart)}
+masked: {states: ['inactive,load=masked'], state: masked, want: it is masked}
+missing: {state: missing, want: systemd cannot load it (not-found)}
+a unit file with an error: {states: ['inactive,load=bad-setting'], state: missing,
+  want: systemd cannot load it (bad-setting)}
+a condition: {states: ['inactive/dead,skipped'], state: skipped, want: a Condition= or Assert= of it does not hold}
+after the kubelet: {states: ['inactive/dead,queued,after=kubelet.service'], state: late,
+  want: 'it is ordered after kubelet.service, {late}'}
+after the kubelet, without a job: {states: ['inactive/dead,after=kubelet.service'], waits: true, state: not-started,
+  want: nothing has started it}
+after one that is after prelet: {states: ['inactive/dead,queued,after=circle.service'], state: late,
+  want: 'it is ordered after circle.service, and that after second.service, and that after prelet.service, {late}'}
+after others that wait: {states: ['inactive/dead,queued,after=queued.service'], waits: true, state: unfinished,
+  want: '{jobs}'}
+after prelet: {states: ['inactive/dead,queued,after=prelet.service'], state: late,
+  want: 'it is ordered after prelet.service, {late}'}
+after the kubelet, and it has run: {states: ['inactive/dead,ran,after=kubelet.service'], state: done}
+a run by hand, while it runs again: {states: ['activating/start,ran,after=kubelet.service'], waits: true,
+  state: unfinished, want: it is activating (start)}
+`, "starting", "activating/start,ran", "jobs", jobs, "late", late) {
 		units := fakeUnits{
 			"other.service":  {parseUnit("active/running,ran")},
 			"circle.service": {parseUnit("inactive/dead,queued,after=a.service,after=second.service")},

@@ -53,21 +53,22 @@ func fabricIs(state any) tape.Answer {
 // TestWaitForFabric: the detector is asked again until its answer ends the wait, or the time is over. An attempt that
 // fails is the answer.
 func TestWaitForFabric(t *testing.T) {
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Reports     []string // states, each but the last one until a time
-		Timeout     time.Duration
+		Timeout     table.Duration
 		Want        string
-		Least, Most time.Duration
+		Least, Most table.Duration
 		LeastAsked  int
 	}](t, `
-		completed at once      | completed     | 40s | completed     | 0s  | 1s  | 1
-		no fabric              | not-supported | 40s | not-supported | 0s  | 1s  | 1
-		unknown, then in progress, then completed | null@3s in-progress@10s completed | 40s | completed | 10s | 11s | 10
-		never completed        | in-progress   | 40s | in-progress   | 30s | 31s | 30
-		the stage ends earlier | in-progress   | 12s | in-progress   | 6s  | 7s  | 6
-		it fails               | FAILS         | 40s | it crashed    | 0s  | 1s  | 1
-		no GPU                 | SKIPPED       | 40s | no device     | 0s  | 1s  | 1
-	`) {
+completed at once: {reports: [completed], timeout: 40s, want: completed, most: 1s, leastAsked: 1}
+no fabric: {reports: [not-supported], timeout: 40s, want: not-supported, most: 1s, leastAsked: 1}
+unknown, then in progress, then completed: {reports: [null@3s, in-progress@10s, completed], timeout: 40s,
+  want: completed, least: 10s, most: 11s, leastAsked: 10}
+never completed: {reports: [in-progress], timeout: 40s, want: in-progress, least: 30s, most: 31s, leastAsked: 30}
+the stage ends earlier: {reports: [in-progress], timeout: 12s, want: in-progress, least: 6s, most: 7s, leastAsked: 6}
+it fails: {reports: [FAILS], timeout: 40s, want: it crashed, most: 1s, leastAsked: 1}
+no GPU: {reports: [SKIPPED], timeout: 40s, want: no device, most: 1s, leastAsked: 1}
+`) {
 		report := func(after time.Duration) tape.Answer {
 			state := ""
 			for _, r := range c.Reports {
@@ -90,7 +91,7 @@ func TestWaitForFabric(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			reported := ""
 			l := &Live{o: Sources{Redactor: secret.NewRedactor(), OnRetry: func(r Retry) { reported += r.Server + ": " + r.Why }}}
-			a, asked, took := askFabric(t, l, c.Timeout, report)
+			a, asked, took := askFabric(t, l, c.Timeout.Duration, report)
 			wait := ""
 			if c.LeastAsked > 1 {
 				wait = "fabric_state of nvidia: not yet one of completed, failed, not-supported"
@@ -101,7 +102,7 @@ func TestWaitForFabric(t *testing.T) {
 			if got := string(a.Value) + a.Why(); !strings.Contains(got, c.Want) {
 				t.Errorf("%s: got %s, want %q", name, got, c.Want)
 			}
-			if asked < c.LeastAsked || took < c.Least || took > c.Most {
+			if asked < c.LeastAsked || took < c.Least.Duration || took > c.Most.Duration {
 				t.Errorf("%s: got %d attempts in %s; want at least %d, in %s to %s", name, asked, took, c.LeastAsked, c.Least, c.Most)
 			}
 		})

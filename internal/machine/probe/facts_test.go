@@ -39,27 +39,24 @@ func TestFactsFile(t *testing.T) {
 	}
 
 	hasGPU := `{"cpu": {"logical": 2}, "memory": {"total_bytes": 1}, "accelerators": [{"kind": "gpu"}], "gpus": []}`
-	for text, want := range table.Map[string](t, `
-		{                                   | machine.json:1:2: the document ends too early
-		{"format_version": 1, "facts": {    | machine.json:1:33: the document ends too early
-		{"facts": 3}                        | machine.json:1:11: facts is the number 3; Write an object
-		{"facts": {}}                       | the fact cpu.logical is missing
-		{}                                  | the fact cpu.logical is missing
-		{"kind": "x"}
-		  | machine.json:1:2: unknown name "kind" in the document; Valid names: accel
-		{hasGPU}                            | gpus differs from the accelerators
-		{"nics": [{"speed_gpbs": 1}]}
-		  | machine.json:1:12: unknown name "speed_gpbs" in nics[0]; Did you mean "speed_gbps"?
-		"{\n \"facts\": {\n  \"Cpu\": {}}}" | machine.json:3:3: unknown name "Cpu" in facts; Did you mean "cpu"?
-		{"cpu": {"logical": "2"}}
-		  | machine.json:1:21: cpu.logical is a text; Write a whole number, without quotes
-		{"cpu": {"logical": 2.5}}           | machine.json:1:21: cpu.logical is the number 2.5; Write a whole number
-		{"pci": [{"address": null}]}        | machine.json:1:22: pci[0].address is null; Write a text
-		{"pci": {"address": ""}}            | machine.json:1:9: pci is an object; Write a list
-		{"os": {}, "os": {}}                | machine.json:1:12: "os" is given twice in the document
-		{"os": {},}                         | machine.json:1:11: this is not JSON; Names and texts have double quotes
-		{"os": {}} {}                       | machine.json:1:13: there is more text after the end
-	`, "hasGPU", hasGPU) {
+	for text, want := range table.YAML[map[string]string](t, `
+'{': 'machine.json:1:2: the document ends too early'
+'{"format_version": 1, "facts": {': 'machine.json:1:33: the document ends too early'
+'{"facts": 3}': 'machine.json:1:11: facts is the number 3; Write an object'
+'{"facts": {}}': the fact cpu.logical is missing
+'{}': the fact cpu.logical is missing
+'{"kind": "x"}': 'machine.json:1:2: unknown name "kind" in the document; Valid names: accel'
+'{hasGPU}': gpus differs from the accelerators
+'{"nics": [{"speed_gpbs": 1}]}': 'machine.json:1:12: unknown name "speed_gpbs" in nics[0]; Did you mean "speed_gbps"?'
+"{\n \"facts\": {\n  \"Cpu\": {}}}": 'machine.json:3:3: unknown name "Cpu" in facts; Did you mean "cpu"?'
+'{"cpu": {"logical": "2"}}': 'machine.json:1:21: cpu.logical is a text; Write a whole number, without quotes'
+'{"cpu": {"logical": 2.5}}': 'machine.json:1:21: cpu.logical is the number 2.5; Write a whole number'
+'{"pci": [{"address": null}]}': 'machine.json:1:22: pci[0].address is null; Write a text'
+'{"pci": {"address": ""}}': 'machine.json:1:9: pci is an object; Write a list'
+'{"os": {}, "os": {}}': 'machine.json:1:12: "os" is given twice in the document'
+'{"os": {},}': 'machine.json:1:11: this is not JSON; Names and texts have double quotes'
+'{"os": {}} {}': 'machine.json:1:13: there is more text after the end'
+`, "hasGPU", hasGPU) {
 		if _, err := ask(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that contains %q", text, err, want)
 		}

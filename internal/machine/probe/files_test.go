@@ -40,26 +40,26 @@ func TestVariableSources(t *testing.T) {
 		"prelet.var.bytes": "\xff",
 	}
 
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Name         string
 		Sensitive    bool
 		Hardware     string
 		Text, Source string
 		Code         fault.Code
 	}](t, `
-		both  | false |            | given        | --var                     |
-		line  | false |            | a b          | the kernel command line   |
-		line  | false | {hardware} | recorded     | the kernel command line   |
-		own   | false |            | text of ours | credential prelet.var.own |
-		own   | true  |            |              | credential prelet.var.own |
-		bytes | true  |            |              | credential prelet.var.bytes |
-		bytes | false |            |              |                           | file-unusable
-		both  | true  |            |              |                           | denied
-		line  | true  |            |              |                           | denied
-		filed | false |            | f            | --var-file x              |
-		filed | true  |            |              | --var-file x              |
-		none  | false |            |              |                           | absent
-	`, "hardware", hardware) {
+- {name: both, text: given, source: --var}
+- {name: line, text: a b, source: the kernel command line}
+- {name: line, hardware: '{hardware}', text: recorded, source: the kernel command line}
+- {name: own, text: text of ours, source: credential prelet.var.own}
+- {name: own, sensitive: true, source: credential prelet.var.own}
+- {name: bytes, sensitive: true, source: credential prelet.var.bytes}
+- {name: bytes, code: file-unusable}
+- {name: both, sensitive: true, code: denied}
+- {name: line, sensitive: true, code: denied}
+- {name: filed, text: f, source: --var-file x}
+- {name: filed, sensitive: true, source: --var-file x}
+- {name: none, code: absent}
+`, "hardware", hardware) {
 		l := New(Sources{
 			Root: root, Hardware: c.Hardware, Credentials: credentials,
 			Variables: map[string]Given{

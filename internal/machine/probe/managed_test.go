@@ -54,7 +54,7 @@ func openStore(t *testing.T, root string, p generation.Proposal) *generation.Sto
 func TestTarget(t *testing.T) {
 	root, store := newGeneration(t)
 	l := newLive(t, Sources{Root: root, Store: store, Credentials: creds{"same": "hidden", "other": "x"}})
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Name   string
 		Write  string // into the file before; "gone" removes it
 		Path   string
@@ -67,24 +67,26 @@ func TestTarget(t *testing.T) {
 		Drift      string
 		Uncompared string
 	}](t, `
-		as written         |         | /etc/plain  | false |             | true  | text    | false |                         |
-		not a target       |         | /etc/none   | false |             | false |         | false |                         |
-		changed            | by hand | /etc/plain  | false |             | true  | by hand | false | its content was changed |
-		not UTF-8          | "\xff"  | /etc/plain  | false |             | true  |         | false | its content was changed |
-		no longer a secret |         | /etc/secret | false |             | true  |         | false |                         |
-		the same secret    |         | /etc/secret | true  | {cred:same} | true  |         | true  |                         |
-		another secret     |         | /etc/secret | true  | {cred:other} | true |         | false |                         |
-		no credential      |         | /etc/secret | true  | {cred:gone} | true  |         | false |
-		  | credential "gone"
-		a character of placeholders | "# \ue000" | /etc/secret | true | "# \ue000" | true | | true | its content was changed |
-		a secret that is gone | gone | /etc/secret | true  | {cred:same} | false |         | false | it is gone              |
-	`, "cred:same", "\ue000cred:same\ue001", "cred:other", "\ue000cred:other\ue001", "cred:gone", "\ue000cred:gone\ue001") {
+- {name: as written, path: /etc/plain, exists: true, text: text}
+- {name: not a target, path: /etc/none}
+- {name: changed, write: by hand, path: /etc/plain, exists: true, text: by hand, drift: its content was changed}
+- {name: not UTF-8, write: '{xff}', path: /etc/plain, exists: true, drift: its content was changed}
+- {name: no longer a secret, path: /etc/secret, exists: true}
+- {name: the same secret, path: /etc/secret, secret: true, wanted: '{cred:same}', exists: true, same: true}
+- {name: another secret, path: /etc/secret, secret: true, wanted: '{cred:other}', exists: true}
+- {name: no credential, path: /etc/secret, secret: true, wanted: '{cred:gone}', exists: true,
+   uncompared: credential "gone"}
+- {name: a character of placeholders, write: "# \ue000", path: /etc/secret, secret: true, wanted: "# \ue000",
+   exists: true, same: true, drift: its content was changed}
+- {name: a secret that is gone, write: gone, path: /etc/secret, secret: true, wanted: '{cred:same}',
+   drift: it is gone}
+`, "cred:same", "\ue000cred:same\ue001", "cred:other", "\ue000cred:other\ue001", "cred:gone", "\ue000cred:gone\ue001") {
 		switch c.Write {
 		case "":
 		case "gone":
 			must(t, os.Remove(filepath.Join(root, c.Path)))
 		default:
-			place(t, root, c.Path, c.Write)
+			place(t, root, c.Path, strings.ReplaceAll(c.Write, "{xff}", "\xff"))
 		}
 		got, a, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: c.Path, Secret: c.Secret, Want: c.Wanted})
 		if err != nil {
@@ -108,19 +110,19 @@ func TestGarbledState(t *testing.T) {
 	root := t.TempDir()
 	l := newLive(t, Sources{Root: root})
 
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Name, Path, Text string
 		Want             bool
 	}](t, `
-		a state       | memory_manager_state | {"policyName":"Static","machineState":{},"checksum":1} | false
-		an empty file | memory_manager_state |                                   | true
-		cut off       | cpu_manager_state    | {"policyName":"static","defaultCp | true
-		bytes         | cpu_manager_state    | "\x00\xff"                        | true
-		not an object | cpu_manager_state    | null                              | true
-		another file  | device_state         | "\x00\xff"                        | false
-	`) {
+- {name: a state, path: memory_manager_state, text: '{"policyName":"Static","machineState":{},"checksum":1}'}
+- {name: an empty file, path: memory_manager_state, want: true}
+- {name: cut off, path: cpu_manager_state, text: '{"policyName":"static","defaultCp', want: true}
+- {name: bytes, path: cpu_manager_state, text: "\x00{xff}", want: true}
+- {name: not an object, path: cpu_manager_state, text: 'null', want: true}
+- {name: another file, path: device_state, text: "\x00{xff}"}
+`) {
 		path := "/var/lib/kubelet/" + c.Path
-		placeMode(t, root, path, c.Text, 0o600)
+		placeMode(t, root, path, strings.ReplaceAll(c.Text, "{xff}", "\xff"), 0o600)
 
 		got, _, err := tape.Target.Ask(t.Context(), l, tape.TargetReq{Path: path})
 		if err != nil || got.Garbled != c.Want || c.Want && (got.Text != "" || got.SHA256 != "") {

@@ -24,25 +24,27 @@ func TestOffline(t *testing.T) {
 	place(t, dir, "/kube-system/right.yaml",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: right, namespace: kube-system}\ndata: {kubelet: x}\n")
 
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Token, Name string
 		Trust, Fail fault.Code // of the questions "trust" and "object"
 		Why         string
 	}](t, `
-		""                              | right |            |            |
-		abcdef.0123456789abcdef         | right |            |            |
-		"abcdef.0123456789abcdef\n"     | right |            |            |
-		""                              | none  |            | absent     | is missing
-		abcdef0123456789abcdef          | right | credential | credential | the bootstrap token is malformed
-		ABCDEF.0123456789abcdef         | right | credential | credential | the bootstrap token is malformed
-		"abcdef.0123456789abcdef\r\n"   | right | credential | credential
-		  | the bootstrap token is malformed: not a bootstrap token: want six characters
-		"\ufeffabcdef.0123456789abcdef" | right | credential | credential
-		  | the bootstrap token is malformed: not a bootstrap token
-		"abcdef.0123456789abcdef "      | right | credential | credential
-		  | the bootstrap token is malformed: not a bootstrap token
-		" "                             | right | credential | credential | the bootstrap token is malformed
-	`) {
+- {name: right}
+- {token: abcdef.0123456789abcdef, name: right}
+- {token: "abcdef.0123456789abcdef\n", name: right}
+- {name: none, fail: absent, why: is missing}
+- {token: abcdef0123456789abcdef, name: right, trust: credential, fail: credential,
+   why: the bootstrap token is malformed}
+- {token: ABCDEF.0123456789abcdef, name: right, trust: credential, fail: credential,
+   why: the bootstrap token is malformed}
+- {token: "abcdef.0123456789abcdef\r\n", name: right, trust: credential, fail: credential,
+   why: 'the bootstrap token is malformed: not a bootstrap token: want six characters'}
+- {token: "\ufeffabcdef.0123456789abcdef", name: right, trust: credential, fail: credential,
+   why: 'the bootstrap token is malformed: not a bootstrap token'}
+- {token: 'abcdef.0123456789abcdef ', name: right, trust: credential, fail: credential,
+   why: 'the bootstrap token is malformed: not a bootstrap token'}
+- {token: ' ', name: right, trust: credential, fail: credential, why: the bootstrap token is malformed}
+`) {
 		secrets := creds{}
 		if c.Token != "" {
 			secrets["t"] = c.Token

@@ -23,32 +23,32 @@ func TestWithheldOriginals(t *testing.T) {
 	const keys = "KEY=\"-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\"\n" +
 		"PW=--CANARY\nHTTP=--user=CANARY\nP2=-vCANARY\nKUBELET_EXTRA_ARGS=--v=2\nCANARY==\nCANARYx=\n"
 	shown := strings.ReplaceAll(flags, "CANARY", "shown")
-	tests := table.Map[struct {
+	tests := table.YAML[map[string]struct {
 		Text      string
 		Mode      os.FileMode
 		IsPrivate bool
 	}](t, `
-		/etc/default/kubelet            | {flags}                                  | 0o600 | true
-		/etc/sysconfig/kubelet          | "\nKUBELET_EXTRA_ARGS=--v=2\n"           | 0o600 | true
-		/etc/a=b/kubelet                | {flags}                                  | 0o640 | true
-		/etc/default/own
-		  | "KUBELET_EXTRA_ARGS=\"\\\n --v=2 \\\n --x=y\"\nKUBELET_KUBEADM_ARGS=$OTHER --v=2\nOPTS=\" --CANARY=3\"\n"
-		  | 0o600 | true
-		/etc/default/key                | {keys}                                   | 0o600 | true
-		/etc/default/token              | "# CANARY: abcdef.0123456789abcdef\nKUBELET_EXTRA_ARGS=--v=2\n" | 0o640
-		  | true
-		/etc/closed/kubelet             | "DB=CANARY\n"                            | 0o644 | true
-		/etc/default/quote              | "KUBELET_EXTRA_ARGS=--v=2\nDB='CANARY' \"CANARY\n" | 0o600 | true
-		/etc/default/backslash          | "KUBELET_EXTRA_ARGS=--v=2\nDB=CANARY \\" | 0o600 | true
-		/etc/default/continued          | "A=1\n# CANARY \\\nKUBELET_EXTRA_ARGS=--v=3\n" | 0o600 | true
-		/etc/public/kubelet             | {shown}                                  | 0o644 | false
-		/etc/kubernetes/10.conf         | kind: [CANARY                            | 0o600 | true
-		/var/lib/kubelet/config.yaml    | "{config}maxPods: 7\n"                   | 0o600 | false
-		/var/lib/kubelet/config-1.yaml  | "{config}# CANARY\nmaxPods: 7\n"         | 0o600 | false
-		/var/lib/kubelet/config-0.yaml  | "{config}staticPodURLHeader: {Authorization: [CANARY]}\n" | 0o600 | false
-		/etc/kubernetes/header-for-all  | "{config}staticPodURLHeader: {Authorization: [CANARY]}\n" | 0o644 | false
-		/etc/kubernetes/another/10.conf | "kind: Another\nsecret: CANARY\n"        | 0o600 | true
-	`, "flags", flags, "keys", keys, "shown", shown, "config", config)
+/etc/default/kubelet: {text: '{flags}', mode: 0o600, isPrivate: true}
+/etc/sysconfig/kubelet: {text: "\nKUBELET_EXTRA_ARGS=--v=2\n", mode: 0o600, isPrivate: true}
+/etc/a=b/kubelet: {text: '{flags}', mode: 0o640, isPrivate: true}
+/etc/default/own: {text: "KUBELET_EXTRA_ARGS=\"\\\n --v=2 \\\n --x=y\"\n\
+  KUBELET_KUBEADM_ARGS=$OTHER --v=2\nOPTS=\" --CANARY=3\"\n",
+  mode: 0o600, isPrivate: true}
+/etc/default/key: {text: '{keys}', mode: 0o600, isPrivate: true}
+/etc/default/token: {text: "# CANARY: abcdef.0123456789abcdef\nKUBELET_EXTRA_ARGS=--v=2\n", mode: 0o640,
+  isPrivate: true}
+/etc/closed/kubelet: {text: "DB=CANARY\n", mode: 0o644, isPrivate: true}
+/etc/default/quote: {text: "KUBELET_EXTRA_ARGS=--v=2\nDB='CANARY' \"CANARY\n", mode: 0o600, isPrivate: true}
+/etc/default/backslash: {text: "KUBELET_EXTRA_ARGS=--v=2\nDB=CANARY \\", mode: 0o600, isPrivate: true}
+/etc/default/continued: {text: "A=1\n# CANARY \\\nKUBELET_EXTRA_ARGS=--v=3\n", mode: 0o600, isPrivate: true}
+/etc/public/kubelet: {text: '{shown}', mode: 0o644}
+/etc/kubernetes/10.conf: {text: 'kind: [CANARY', mode: 0o600, isPrivate: true}
+/var/lib/kubelet/config.yaml: {text: "{config}maxPods: 7\n", mode: 0o600}
+/var/lib/kubelet/config-1.yaml: {text: "{config}# CANARY\nmaxPods: 7\n", mode: 0o600}
+/var/lib/kubelet/config-0.yaml: {text: "{config}staticPodURLHeader: {Authorization: [CANARY]}\n", mode: 0o600}
+/etc/kubernetes/header-for-all: {text: "{config}staticPodURLHeader: {Authorization: [CANARY]}\n", mode: 0o644}
+/etc/kubernetes/another/10.conf: {text: "kind: Another\nsecret: CANARY\n", mode: 0o600, isPrivate: true}
+`, "flags", flags, "keys", keys, "shown", shown, "config", config)
 
 	root := t.TempDir()
 	l := newLive(t, Sources{Root: root})

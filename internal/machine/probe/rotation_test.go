@@ -30,7 +30,7 @@ func TestRotation(t *testing.T) {
 			base64.StdEncoding.EncodeToString([]byte(ca)) + "}}]\n"})
 	}
 
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Known, InCluster string
 		Pins             []string
 		IsDown           bool
@@ -41,15 +41,21 @@ func TestRotation(t *testing.T) {
 		Stale     bool
 		Code      fault.Code
 	}](t, `
-		all known                      | {own}       | {own}{next} | {pin}           | false | {own}       | 0 |            | false |
-		all known, in another order    | {next}{own} | {own}{next} | {pin} {new-pin} | false | {next}{own} | 0 |            | false |
-		a pin whose CA is not there    | {own}       | {own}       | {pin} {new-pin} | false | {own}       | 2 | {new-pin} | false |
-		a pin whose CA is there        | {own}       | {next}{own} | {pin} {new-pin} | false | {own}{next} | 2 |            | false |
-		a pin, and the cluster is down | {own}       | {own}       | {pin} {new-pin} | true  | {own}       | 0 |            | true  |
-		a pin is gone                  | {own}{next} | {own}{next} | {pin}           | false | {own}       | 2 |            | false |
-		the pin in use is gone         | {own}{next} | {own}{next} | {new-pin}       | false |             | 1 |            | false | cluster-untrusted
-		a pin is gone, and it is down  | {own}{next} | {own}       | {pin}           | true  |             | 0 |            | false | cluster-unreachable
-	`, "own", own, "next", next, "pin", s.CAHash(), "new-pin", other.CAHash()) {
+all known: {known: '{own}', inCluster: '{own}{next}', pins: ['{pin}'], want: '{own}', requests: 0}
+all known, in another order: {known: '{next}{own}', inCluster: '{own}{next}', pins: ['{pin}', '{new-pin}'],
+  want: '{next}{own}', requests: 0}
+a pin whose CA is not there: {known: '{own}', inCluster: '{own}', pins: ['{pin}', '{new-pin}'], want: '{own}',
+  requests: 2, unmatched: '{new-pin}'}
+a pin whose CA is there: {known: '{own}', inCluster: '{next}{own}', pins: ['{pin}', '{new-pin}'], want: '{own}{next}',
+  requests: 2}
+a pin, and the cluster is down: {known: '{own}', inCluster: '{own}', pins: ['{pin}', '{new-pin}'], isDown: true,
+  want: '{own}', requests: 0, stale: true}
+a pin is gone: {known: '{own}{next}', inCluster: '{own}{next}', pins: ['{pin}'], want: '{own}', requests: 2}
+the pin in use is gone: {known: '{own}{next}', inCluster: '{own}{next}', pins: ['{new-pin}'], requests: 1,
+  code: cluster-untrusted}
+a pin is gone, and it is down: {known: '{own}{next}', inCluster: '{own}', pins: ['{pin}'], isDown: true, requests: 0,
+  code: cluster-unreachable}
+`, "own", own, "next", next, "pin", s.CAHash(), "new-pin", other.CAHash()) {
 		t.Run(name, func(t *testing.T) {
 			announce(c.InCluster)
 			access := tape.Access{Servers: []string{s.URL}, CACertHashes: c.Pins, RetryMillis: 300}

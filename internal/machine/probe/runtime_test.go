@@ -15,21 +15,26 @@ import (
 
 func TestMergeRuntime(t *testing.T) {
 	configured := tape.Runtime{Endpoint: new("unix:///run/x.sock"), Name: new("containerd"), CgroupDriver: new("systemd")}
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Configured            bool
 		Name, Version, Driver string   // of the answer
 		Breaks                bool     // off, or nothing answers
 		Want                  []string // endpoint, name, version, reported driver, driver
 	}](t, `
-		nothing is configured, and nothing answers  | false |            |        |          | true  |
-		it does not run                             | true  |            |        |          | true  | {x} containerd "" "" systemd
-		it does not report its driver               | true  | containerd | 1.6.20 |          | false | {x} containerd 1.6.20 "" systemd
-		it reports its driver                       | true  | containerd | v2.0.1 | cgroupfs | false | {x} containerd v2.0.1 cgroupfs systemd
-		it answers, and breaks off                  | true  | containerd | v2.0.1 |          | true  | {x} containerd v2.0.1 "" systemd
-		another runtime than the configured one     | true  | cri-o      | 1.30.1 |          | false | {x} cri-o 1.30.1 "" ""
-		containerd without a configuration          | false | containerd | 1.7.2  |          | false | {usual} containerd 1.7.2 "" cgroupfs
-		an endpoint that is not a socket            | false | never asked |       |          | false | tcp://127.0.0.1:1 x "" "" ""
-	`, "x", "unix:///run/x.sock", "usual", defaultRuntime) {
+nothing is configured, and nothing answers: {breaks: true}
+it does not run: {configured: true, breaks: true, want: ['{x}', containerd, '', '', systemd]}
+it does not report its driver: {configured: true, name: containerd, version: 1.6.20,
+  want: ['{x}', containerd, 1.6.20, '', systemd]}
+it reports its driver: {configured: true, name: containerd, version: v2.0.1, driver: cgroupfs,
+  want: ['{x}', containerd, v2.0.1, cgroupfs, systemd]}
+it answers, and breaks off: {configured: true, name: containerd, version: v2.0.1, breaks: true,
+  want: ['{x}', containerd, v2.0.1, '', systemd]}
+another runtime than the configured one: {configured: true, name: cri-o, version: 1.30.1,
+  want: ['{x}', cri-o, 1.30.1, '', '']}
+containerd without a configuration: {name: containerd, version: 1.7.2,
+  want: ['{usual}', containerd, 1.7.2, '', cgroupfs]}
+an endpoint that is not a socket: {name: never asked, want: [tcp://127.0.0.1:1, x, '', '', '']}
+`, "x", "unix:///run/x.sock", "usual", defaultRuntime) {
 		ask := func(_ context.Context, socket string) (cri.Runtime, error) {
 			if "unix://"+socket != defaultRuntime && socket != "/run/x.sock" {
 				t.Errorf("%s: asked at %s, want the configured or the usual socket", name, socket)

@@ -43,22 +43,21 @@ func newSecretive(t *testing.T, root string) *Live {
 func TestSecretsAreNoAnswers(t *testing.T) {
 	root := t.TempDir()
 	encoded := "x" + base64.StdEncoding.EncodeToString([]byte("a"+canary+"b"))
-	files := table.Map[struct{ Text, Want string }](t, `
-		/etc/plain                           | "zone: eu-central-1\n"           |
-		/etc/ca.crt                          | "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n" |
-		/etc/copy                            | "password=CANARY-k2 \"q\" <&>\n" | contains a secret of this node
-		/etc/json                            | {"p": "CANARY-k2 \"q\" <&>"}     | contains a secret of this node
-		/etc/base64                          | {encoded}                        | contains a secret of this node
-		/etc/key
-		  | "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEICANARY\n-----END PRIVATE KEY-----\n" |
-		/etc/proxy                           | "p=http://u:CANARY-pw@proxy\n"   |
-		/etc/variable                        | correct horse                    | contains a secret of this node
-		/etc/shadow                          | "root:*:1::::::\n"               | /etc/shadow
-		/run/credentials/prelet.service/k3   | other                            | /run/credentials
-		/etc/credstore/k4                    | other                            | /etc/credstore
-		/var/lib/prelet/generations/1/new/x  | other                            | /var/lib/prelet
-		/var/lib/prelet-exporter/config.yaml | other                            |
-	`, "encoded", encoded)
+	files := table.YAML[map[string]struct{ Text, Want string }](t, `
+/etc/plain: {text: "zone: eu-central-1\n"}
+/etc/ca.crt: {text: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"}
+/etc/copy: {text: "password=CANARY-k2 \"q\" <&>\n", want: contains a secret of this node}
+/etc/json: {text: '{"p": "CANARY-k2 \"q\" <&>"}', want: contains a secret of this node}
+/etc/base64: {text: '{encoded}', want: contains a secret of this node}
+/etc/key: {text: "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEICANARY\n-----END PRIVATE KEY-----\n"}
+/etc/proxy: {text: "p=http://u:CANARY-pw@proxy\n"}
+/etc/variable: {text: correct horse, want: contains a secret of this node}
+/etc/shadow: {text: "root:*:1::::::\n", want: /etc/shadow}
+/run/credentials/prelet.service/k3: {text: other, want: /run/credentials}
+/etc/credstore/k4: {text: other, want: /etc/credstore}
+/var/lib/prelet/generations/1/new/x: {text: other, want: /var/lib/prelet}
+/var/lib/prelet-exporter/config.yaml: {text: other}
+`, "encoded", encoded)
 	for p, f := range files {
 		place(t, root, p, f.Text)
 	}
@@ -97,22 +96,22 @@ func TestDescribeSecret(t *testing.T) {
 	bare, byToken, byPassword := kubeconfig("{}"), kubeconfig("{\"token\": abcdef}"), kubeconfig("{username: a, password: b}")
 	byKey := kubeconfig("{client-key-data: " + base64.StdEncoding.EncodeToString([]byte(pem)) + "}")
 	inLines := encoded[:30] + "\n" + encoded[30:] + "\n"
-	for text, want := range table.Map[string](t, `
-		"zone: eu-central-1\n"                      |
-		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n" |
-		{bare}                                      |
-		{pem}                                       | a private key
-		{inLines}                                   | a private key
-		{byKey}                                     | a private key
-		{byToken}                                   | a kubeconfig with credentials
-		{byPassword}                                | a kubeconfig with credentials
-		"abcdef.0123456789abcdef\n"                 | a bootstrap token
-		eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl | a token of a service account
-		"apiVersion: v1\nkind: Secret # x\nstringData: {a: b}\n" | a Secret of Kubernetes
-		{"kind":"SecretList","items":[]}            | a Secret of Kubernetes
-		"kind: SecretStore\nname: kind: Secret x\n" |
-		"root:$6$abc$def/ghi:19000:0:99999:7:::\n"  | hashes of passwords
-	`, "bare", bare, "pem", pem, "inLines", inLines, "byKey", byKey, "byToken", byToken, "byPassword", byPassword) {
+	for text, want := range table.YAML[map[string]string](t, `
+"zone: eu-central-1\n": ''
+"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n": ''
+'{bare}': ''
+'{pem}': a private key
+'{inLines}': a private key
+'{byKey}': a private key
+'{byToken}': a kubeconfig with credentials
+'{byPassword}': a kubeconfig with credentials
+"abcdef.0123456789abcdef\n": a bootstrap token
+eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl: a token of a service account
+"apiVersion: v1\nkind: Secret # x\nstringData: {a: b}\n": a Secret of Kubernetes
+'{"kind":"SecretList","items":[]}': a Secret of Kubernetes
+"kind: SecretStore\nname: kind: Secret x\n": ''
+"root:$6$abc$def/ghi:19000:0:99999:7:::\n": hashes of passwords
+`, "bare", bare, "pem", pem, "inLines", inLines, "byKey", byKey, "byToken", byToken, "byPassword", byPassword) {
 		if got := DescribeSecret(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
@@ -128,54 +127,54 @@ func TestPrivateTargets(t *testing.T) {
 		header = config + fields
 		state  = `{"policyName":"static","checksum":1}`
 	)
-	files := table.Map[struct {
+	files := table.YAML[map[string]struct {
 		Text      string
 		Mode      os.FileMode
 		IsPrivate bool
 	}](t, `
-		/etc/private                       | "password=x\n"                         | 0o600 | true
-		/etc/open                          | "plain\n"                              | 0o644 | false
-		/etc/canary                        | "password=CANARY-k2 \"q\" <&>\n"       | 0o644 | true
-		/etc/token                         | "abcdef.0123456789abcdef\n"            | 0o640 | true
-		/etc/key-for-all                   | "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEI\n" | 0o644 | true
-		/etc/kubelet                       | {config}                               | 0o600 | false
-		/etc/header                        | "kind: KubeletConfiguration\n{fields}" | 0o600 | true
-		/etc/header-for-all                | {header}                               | 0o644 | true
-		/etc/no-header                     | "{config}staticPodURLHeader: {}\n" | 0o644 | false
-		/etc/state                         | {state}                                | 0o600 | true
-		/etc/app                           | "{config}key: x\n"                     | 0o600 | true
-		/etc/own/a/x                       | "password=x\n"                         | 0o644 | true
-		/etc/group/a/x                     | "password=x\n"                         | 0o644 | true
-		/etc/all/a/x                       | "password=x\n"                         | 0o644 | false
-		/etc/own/config                    | {config}                               | 0o644 | false
-		/etc/0640                          | "plain\n"                              | 0o640 | true
-		/etc/0660                          | "plain\n"                              | 0o660 | true
-		/etc/0604                          | "plain\n"                              | 0o604 | true
-		/etc/0444                          | "plain\n"                              | 0o444 | false
-		/etc/below/0705/x                  | "plain\n"                              | 0o644 | true
-		/etc/below/0711/x                  | "plain\n"                              | 0o644 | false
-		/var/lib/kubelet/cpu_manager_state | {state}                                | 0o600 | false
-		/var/lib/kubelet/creds.yaml        | "kind: CredentialProviderConfig\n"     | 0o644 | false
-		/var/lib/kubelet/own               | "password=x\n"                         | 0o600 | true
-		/var/lib/kubelet/b/a/x             | "password=x\n"                         | 0o644 | true
-		/srv/var/lib/kubelet/a/x           | "password=x\n"                         | 0o644 | true
-	`, "config", config, "fields", fields, "header", header, "state", state)
+/etc/private: {text: "password=x\n", mode: 0o600, isPrivate: true}
+/etc/open: {text: "plain\n", mode: 0o644}
+/etc/canary: {text: "password=CANARY-k2 \"q\" <&>\n", mode: 0o644, isPrivate: true}
+/etc/token: {text: "abcdef.0123456789abcdef\n", mode: 0o640, isPrivate: true}
+/etc/key-for-all: {text: "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEI\n", mode: 0o644, isPrivate: true}
+/etc/kubelet: {text: '{config}', mode: 0o600}
+/etc/header: {text: "kind: KubeletConfiguration\n{fields}", mode: 0o600, isPrivate: true}
+/etc/header-for-all: {text: '{header}', mode: 0o644, isPrivate: true}
+/etc/no-header: {text: "{config}staticPodURLHeader: {}\n", mode: 0o644}
+/etc/state: {text: '{state}', mode: 0o600, isPrivate: true}
+/etc/app: {text: "{config}key: x\n", mode: 0o600, isPrivate: true}
+/etc/own/a/x: {text: "password=x\n", mode: 0o644, isPrivate: true}
+/etc/group/a/x: {text: "password=x\n", mode: 0o644, isPrivate: true}
+/etc/all/a/x: {text: "password=x\n", mode: 0o644}
+/etc/own/config: {text: '{config}', mode: 0o644}
+/etc/0640: {text: "plain\n", mode: 0o640, isPrivate: true}
+/etc/0660: {text: "plain\n", mode: 0o660, isPrivate: true}
+/etc/0604: {text: "plain\n", mode: 0o604, isPrivate: true}
+/etc/0444: {text: "plain\n", mode: 0o444}
+/etc/below/0705/x: {text: "plain\n", mode: 0o644, isPrivate: true}
+/etc/below/0711/x: {text: "plain\n", mode: 0o644}
+/var/lib/kubelet/cpu_manager_state: {text: '{state}', mode: 0o600}
+/var/lib/kubelet/creds.yaml: {text: "kind: CredentialProviderConfig\n", mode: 0o644}
+/var/lib/kubelet/own: {text: "password=x\n", mode: 0o600, isPrivate: true}
+/var/lib/kubelet/b/a/x: {text: "password=x\n", mode: 0o644, isPrivate: true}
+/srv/var/lib/kubelet/a/x: {text: "password=x\n", mode: 0o644, isPrivate: true}
+`, "config", config, "fields", fields, "header", header, "state", state)
 	root := t.TempDir()
 	for path, file := range files {
 		placeMode(t, root, path, file.Text, file.Mode)
 	}
-	for path, mode := range table.Map[os.FileMode](t, `
-		# not a folder of the node
-		""                   | 0o700
-		/etc/own             | 0o700
-		/etc/group           | 0o750
-		/etc/all             | 0o751
-		/etc/below/0705      | 0o705
-		/etc/below/0711      | 0o711
-		/var/lib/kubelet     | 0o750
-		/var/lib/kubelet/b   | 0o750
-		/srv/var/lib/kubelet | 0o750
-	`) {
+	for path, mode := range table.YAML[map[string]os.FileMode](t, `
+# not a folder of the node
+'': 0o700
+/etc/own: 0o700
+/etc/group: 0o750
+/etc/all: 0o751
+/etc/below/0705: 0o705
+/etc/below/0711: 0o711
+/var/lib/kubelet: 0o750
+/var/lib/kubelet/b: 0o750
+/srv/var/lib/kubelet: 0o750
+`) {
 		must(t, os.Chmod(root+path, mode))
 	}
 	l := newSecretive(t, root)

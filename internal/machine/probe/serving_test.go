@@ -32,22 +32,22 @@ func TestServing(t *testing.T) {
 	}
 	l := newLive(t, Sources{Credentials: creds{"key": key, "other": other}})
 
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Cert, Key, CertText, KeyText, Refused string
 		Fail                                  fault.Code
 	}](t, `
-		ca   |       |        |              |                                            |
-		none |       |        |              | error loading CA bundle for "client-ca-bundle::{dir}/none": data does not contain |
-		gone |       |        |              |                                            | absent
-		cert | key   |        |              |                                            |
-		cert | other |        |              | tls: private key does not match public key |
-		cert | gone  |        |              |                                            | absent
-		gone | gone  | {cert} | {cred:key}   |                                            |
-		none | key   | {cert} | {cred:other} | does not match                             |
-		cert | key   |        | {cred:gone}  |                                            | credential
-		.    |       |        |              | is a directory                             |
-		cert | .     |        |              | is a directory                             |
-	`, "dir", dir, "cert", cert, "cred:key", "\ue000cred:key\ue001", "cred:other", "\ue000cred:other\ue001",
+- {cert: ca}
+- {cert: none, refused: 'error loading CA bundle for "client-ca-bundle::{dir}/none": data does not contain'}
+- {cert: gone, fail: absent}
+- {cert: cert, key: key}
+- {cert: cert, key: other, refused: 'tls: private key does not match public key'}
+- {cert: cert, key: gone, fail: absent}
+- {cert: gone, key: gone, certText: '{cert}', keyText: '{cred:key}'}
+- {cert: none, key: key, certText: '{cert}', keyText: '{cred:other}', refused: does not match}
+- {cert: cert, key: key, keyText: '{cred:gone}', fail: credential}
+- {cert: ., refused: is a directory}
+- {cert: cert, key: ., refused: is a directory}
+`, "dir", dir, "cert", cert, "cred:key", "\ue000cred:key\ue001", "cred:other", "\ue000cred:other\ue001",
 		"cred:gone", "\ue000cred:gone\ue001") {
 		r := tape.ServingReq{Cert: filepath.Join(dir, c.Cert), CertText: planned(c.CertText), KeyText: planned(c.KeyText)}
 		if c.Key != "" {

@@ -330,17 +330,17 @@ func (b *bench) metrics(t *testing.T) map[string]string {
 func TestResultsSurviveTheStart(t *testing.T) {
 	b := newBench(t)
 	again := func(o *ReporterConfig) { o.Continue = true }
-	names := table.Map[string](t, `
-		running | prelet_state{state="running"}
-		failed  | prelet_last_result{result="failed"}
-		ok      | prelet_last_result{result="ok"}
-		code    | prelet_error{code="cluster-unreachable"}
-		runs    | prelet_failed_runs_total
-		success | prelet_last_success_timestamp_seconds
-		held    | prelet_held
-		until   | prelet_kubelet_held_until_timestamp_seconds
-		exit    | prelet_exit_code
-	`)
+	names := table.YAML[map[string]string](t, `
+running: prelet_state{state="running"}
+failed: prelet_last_result{result="failed"}
+ok: prelet_last_result{result="ok"}
+code: prelet_error{code="cluster-unreachable"}
+runs: prelet_failed_runs_total
+success: prelet_last_success_timestamp_seconds
+held: prelet_held
+until: prelet_kubelet_held_until_timestamp_seconds
+exit: prelet_exit_code
+`)
 	check := func(when, want string) {
 		t.Helper()
 		got := b.metrics(t)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"sigs.k8s.io/yaml"
@@ -111,22 +110,22 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 
 // A detector has the time that the site gives, else what it says that it needs, if that is more than the default.
 func TestDetectorTimeout(t *testing.T) {
-	for _, test := range table.Rows[struct {
+	for _, test := range table.YAML[[]struct {
 		Site string
 		Says int
-		Want time.Duration
+		Want table.Duration
 	}](t, `
-		""              | 0  | 10s
-		""              | 5  | 10s
-		""              | 45 | 45s
-		timeout = "10s" | 45 | 10s
-		timeout = "90s" | 45 | 90s
-	`) {
+- {says: 0, want: 10s}
+- {says: 5, want: 10s}
+- {says: 45, want: 45s}
+- {site: timeout = "10s", says: 45, want: 10s}
+- {site: timeout = "90s", says: 45, want: 90s}
+`) {
 		d := describeGaudi()
 		d.TimeoutSeconds = test.Says
 		s := mustParse(t, "detector \"gaudi\" {\n"+test.Site+"\n}\n"+afterDetectors)
 		all, diags := Detectors(t.Context(), s, detectorWorld(t, makeBareVM(), nil, d))
-		if len(all) != 1 || all[0].Timeout != test.Want {
+		if len(all) != 1 || all[0].Timeout != test.Want.Duration {
 			t.Errorf("%q, and the detector says %d: got %+v, %v; want a timeout of %s", test.Site, test.Says, all, diags,
 				test.Want)
 		}

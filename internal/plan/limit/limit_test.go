@@ -86,25 +86,25 @@ func TestGaveUp(t *testing.T) {
 // TestStepWithinDeadline: a step that no read limits ends with the run's deadline, or by a signal. After the deadline,
 // with the answers of the last good generation, it still has time.
 func TestStepWithinDeadline(t *testing.T) {
-	for name, c := range table.Map[struct {
-		Deadline, Work, Want time.Duration
-		Signal               time.Duration
+	for name, c := range table.YAML[map[string]struct {
+		Deadline, Work, Want table.Duration
+		Signal               table.Duration
 		Code                 fault.Code
 	}](t, `
-		it ends                 | 1m  | 1s | 1s  | |
-		the deadline comes      | 10s | 1h | 10s | | limit
-		the deadline has passed | 0s  | 1s | 1s  | |
-		it takes too long then  | 0s  | 1h | 5s  | | limit
-		a signal                | 1m  | 1h | 2s  | 2s | interrupted
-	`) {
+it ends: {deadline: 1m, work: 1s, want: 1s}
+the deadline comes: {deadline: 10s, work: 1h, want: 10s, code: limit}
+the deadline has passed: {work: 1s, want: 1s}
+it takes too long then: {work: 1h, want: 5s, code: limit}
+a signal: {deadline: 1m, work: 1h, want: 2s, signal: 2s, code: interrupted}
+`) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				if c.Signal > 0 {
-					time.AfterFunc(c.Signal, cancel)
+				if c.Signal.Duration > 0 {
+					time.AfterFunc(c.Signal.Duration, cancel)
 				}
-				ctx, stop := context.WithTimeout(ctx, c.Deadline)
+				ctx, stop := context.WithTimeout(ctx, c.Deadline.Duration)
 				defer stop()
 
 				ended := make(chan struct{})
@@ -114,7 +114,7 @@ func TestStepWithinDeadline(t *testing.T) {
 				began := time.Now()
 				_, failed := Run(ctx, limits, func() struct{} {
 					select {
-					case <-time.After(c.Work):
+					case <-time.After(c.Work.Duration):
 					case <-ended:
 					}
 					return struct{}{}
@@ -123,7 +123,7 @@ func TestStepWithinDeadline(t *testing.T) {
 				if failed != nil {
 					code = origin.CodeOf(failed)
 				}
-				if took := time.Since(began); took != c.Want || code != c.Code {
+				if took := time.Since(began); took != c.Want.Duration || code != c.Code {
 					t.Errorf("got %s, %q; want %s, %q", took, code, c.Want, c.Code)
 				}
 			})

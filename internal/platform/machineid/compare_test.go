@@ -58,7 +58,7 @@ func parseHashes(words []string) (h Hashes) {
 func TestCompare(t *testing.T) {
 	was := Hashes{ID: "i", Product: "p", Host: hashHost("n1")}
 	renewed := Accepted{FormatVersion: 1, Generation: 1, Hashes: Hashes{ID: "new", Product: "p", Host: hashHost("n1")}}
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Plan       []string
 		Node       string // of the activation
 		IsAccepted bool
@@ -67,26 +67,33 @@ func TestCompare(t *testing.T) {
 		Want       string
 		Differing  string
 	}](t, `
-		the same                  | {was}       |    | false | {was}                | n1 | {this}  |
-		nothing is known here     | {was}       |    | false |                      | n1 | {this}  |
-		an empty machine id       | {was}       |    | false | product=p            |    | {this}  |
-		another machine id        | {was}       |    | false | id=x product=p       |    | {this}  | the machine id is not the {one}
-		another board             | {was}       |    | false | id=i product=x       |    | {this}  | the product uuid is not the {one}
-		another name              | {was}       |    | false | id=i host=n2         | n1 | {this}  |
-		all but the board         | {was}       |    | false | id=x product=p host=n2 | n1 | {unclear} | {both}
-		all                       | {was}       |    | false | id=x product=y host=n2 | n1 | {other} | {three}
-		the certificate has the name of the host | id=i host=n9 | | false | id=x host=n1 | N1 | {this} | the machine id is not the {one}
-		the certificate has another name | id=i |    | false | id=x host=n2         | n1 | {other} | {both}
-		a copy that has joined    | {was}       | n1 | false | id=x product=y host=n7 | n7 | {other} | {three}
-		a certificate alone       | id=i        |    | false | id=i host=n2         | n1 | {this}  |
-		only the machine id       | {was}       |    | false | id=x                 |    | {unclear} | the machine id is not the {one}
-		only the name             | {was}       |    | false | host=n2              |    | {unclear} | the host name is not the {one}
-		accepted                  | {was}       |    | true  | id=new product=p     |    | {this}  |
-		a copy of an accepted one | {was}       |    | true  | id=x product=x       |    | {other} | the machine id and the product uuid {are}
-		an older generation, whose node has the name of the host | id=i product=p | n1 | false | id=x product=x host=n2
-		  |    | {other} | {three}
-		a generation of an image  |             | debian | false | id=i product=p host=n1 | n7 | {this} |
-	`, "was", "was", "this", ThisMachine.String(), "unclear", NotKnown.String(), "other", AnotherMachine.String(),
+the same: {plan: ['{was}'], here: ['{was}'], certified: n1, want: '{this}'}
+nothing is known here: {plan: ['{was}'], certified: n1, want: '{this}'}
+an empty machine id: {plan: ['{was}'], here: [product=p], want: '{this}'}
+another machine id: {plan: ['{was}'], here: [id=x, product=p], want: '{this}',
+  differing: 'the machine id is not the {one}'}
+another board: {plan: ['{was}'], here: [id=i, product=x], want: '{this}',
+  differing: 'the product uuid is not the {one}'}
+another name: {plan: ['{was}'], here: [id=i, host=n2], certified: n1, want: '{this}'}
+all but the board: {plan: ['{was}'], here: [id=x, product=p, host=n2], certified: n1, want: '{unclear}',
+  differing: '{both}'}
+all: {plan: ['{was}'], here: [id=x, product=y, host=n2], certified: n1, want: '{other}', differing: '{three}'}
+the certificate has the name of the host: {plan: [id=i, host=n9], here: [id=x, host=n1], certified: N1,
+  want: '{this}', differing: 'the machine id is not the {one}'}
+the certificate has another name: {plan: [id=i], here: [id=x, host=n2], certified: n1, want: '{other}',
+  differing: '{both}'}
+a copy that has joined: {plan: ['{was}'], node: n1, here: [id=x, product=y, host=n7], certified: n7, want: '{other}',
+  differing: '{three}'}
+a certificate alone: {plan: [id=i], here: [id=i, host=n2], certified: n1, want: '{this}'}
+only the machine id: {plan: ['{was}'], here: [id=x], want: '{unclear}', differing: 'the machine id is not the {one}'}
+only the name: {plan: ['{was}'], here: [host=n2], want: '{unclear}', differing: 'the host name is not the {one}'}
+accepted: {plan: ['{was}'], isAccepted: true, here: [id=new, product=p], want: '{this}'}
+a copy of an accepted one: {plan: ['{was}'], isAccepted: true, here: [id=x, product=x], want: '{other}',
+  differing: 'the machine id and the product uuid {are}'}
+an older generation, whose node has the name of the host: {plan: [id=i, product=p], node: n1,
+  here: [id=x, product=x, host=n2], want: '{other}', differing: '{three}'}
+a generation of an image: {node: debian, here: [id=i, product=p, host=n1], certified: n7, want: '{this}'}
+`, "was", "was", "this", ThisMachine.String(), "unclear", NotKnown.String(), "other", AnotherMachine.String(),
 		"one", "one of generation 1", "are", "are not those of generation 1",
 		"both", "the machine id and the host name are not those of generation 1",
 		"three", "the machine id and the product uuid and the host name are not those of generation 1") {

@@ -23,22 +23,22 @@ func TestGlob(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Join(dir, "many", fmt.Sprint(i)), 0o755))
 	}
 
-	for pattern, want := range table.Map[string](t, `
-		a/1.json     | a/1.json
-		a/none       |
-		[ab]/*.json  | a/1.json b/2.json
-		[!ms]/*.json | a/1.json b/2.json
-		.*/*         | .c/3.json
-		b/.*         | b/.4.json
-		a/*.json/*   |
-		none/*       |
-		a/../b/*     | b/2.json
-		[            | error: a bracket is not closed
-		shut/*       | error: shut
-		a/link/*     | error: shut
-		a/*/*        | error: shut
-		many/*/x     | error: it would search more than 10000 names
-	`) {
+	for pattern, want := range table.YAML[map[string]string](t, `
+a/1.json: a/1.json
+a/none: ''
+'[ab]/*.json': a/1.json b/2.json
+'[!ms]/*.json': a/1.json b/2.json
+.*/*: .c/3.json
+b/.*: b/.4.json
+a/*.json/*: ''
+none/*: ''
+a/../b/*: b/2.json
+'[': 'error: a bracket is not closed'
+shut/*: 'error: shut'
+a/link/*: 'error: shut'
+a/*/*: 'error: shut'
+many/*/x: 'error: it would search more than 10000 names'
+`) {
 		enter := func(folder string) error {
 			if filepath.Base(folder) == "shut" {
 				return errors.New("shut")

@@ -28,18 +28,18 @@ func TestText(t *testing.T) {
 	)
 	must(t, err)
 
-	for path, want := range table.Map[struct {
+	for path, want := range table.YAML[map[string]struct {
 		Code fault.Code
 		Why  string
 	}](t, `
-		/file      |               |
-		/none      | absent        | /none: no such file or directory
-		/file/none | absent        | /file/none: not a directory
-		/bytes     | file-unusable | /bytes is not UTF-8 text
-		/large     | file-unusable | /large: it has more than 2097152 bytes
-		/folder    | file-unusable | /folder: it is a folder, not a file
-		/fifo      | file-unusable | /fifo: it is a FIFO, not a file
-	`) {
+/file: {}
+/none: {code: absent, why: '/none: no such file or directory'}
+/file/none: {code: absent, why: '/file/none: not a directory'}
+/bytes: {code: file-unusable, why: /bytes is not UTF-8 text}
+/large: {code: file-unusable, why: '/large: it has more than 2097152 bytes'}
+/folder: {code: file-unusable, why: '/folder: it is a folder, not a file'}
+/fifo: {code: file-unusable, why: '/fifo: it is a FIFO, not a file'}
+`) {
 		text, f := Root(root).Text(path)
 		switch {
 		case want.Code == "" && (f != nil || text != "text"):

@@ -19,15 +19,15 @@ func TestOwnerName(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(root, "etc", file), []byte(text), 0o644))
 	}
 
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		UID, GID int
 		Want     string
 	}](t, `
-		0   | 0   | root:root
-		998 | 997 | etcd:etcd
-		998 | 5   | etcd:5
-		7   | 997 | 7:etcd
-	`) {
+- {uid: 0, gid: 0, want: root:root}
+- {uid: 998, gid: 997, want: etcd:etcd}
+- {uid: 998, gid: 5, want: etcd:5}
+- {uid: 7, gid: 997, want: 7:etcd}
+`) {
 		if got := Root(root).OwnerName(c.UID, c.GID); got != c.Want {
 			t.Errorf("%d:%d: got %s, want %s", c.UID, c.GID, got, c.Want)
 		}

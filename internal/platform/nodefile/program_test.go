@@ -16,22 +16,22 @@ import (
 func TestWhyNotExecutable(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for path, file := range table.Map[struct {
+	for path, file := range table.YAML[map[string]struct {
 		Text string
 		Mode os.FileMode
 	}](t, `
-		/bin/elf         | "\x7fELF\x02"                 | 0o755
-		/bin/sh          | "\x7fELF\x02"                 | 0o755
-		/bin/empty       |                               | 0o755
-		/bin/closed      | "\x7fELF\x02"                 | 0o644
-		/bin/text        | "echo hello\n"                | 0o755
-		/bin/script      | "#! /bin/sh -e\necho hello\n" | 0o755
-		/bin/bare        | "#!\n"                        | 0o755
-		/bin/no-shell    | "#!/bin/bash\n"               | 0o755
-		/bin/shut-shell  | "#!/bin/closed -e\n"          | 0o755
-		/bin/runs-script | "#!/bin/script\n"             | 0o755
-		/bin/itself      | "#!/bin/itself\n"             | 0o755
-	`) {
+/bin/elf: {text: "\x7fELF\x02", mode: 0o755}
+/bin/sh: {text: "\x7fELF\x02", mode: 0o755}
+/bin/empty: {mode: 0o755}
+/bin/closed: {text: "\x7fELF\x02", mode: 0o644}
+/bin/text: {text: "echo hello\n", mode: 0o755}
+/bin/script: {text: "#! /bin/sh -e\necho hello\n", mode: 0o755}
+/bin/bare: {text: "#!\n", mode: 0o755}
+/bin/no-shell: {text: "#!/bin/bash\n", mode: 0o755}
+/bin/shut-shell: {text: "#!/bin/closed -e\n", mode: 0o755}
+/bin/runs-script: {text: "#!/bin/script\n", mode: 0o755}
+/bin/itself: {text: "#!/bin/itself\n", mode: 0o755}
+`) {
 		path = filepath.Join(root, path)
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		must(t, os.WriteFile(path, []byte(file.Text), file.Mode))
@@ -43,23 +43,23 @@ func TestWhyNotExecutable(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(root, "bin/linked"), linkedProgram("/lib64/no-ld.so"), 0o600))
 	must(t, os.Chmod(filepath.Join(root, "bin/linked"), 0o755))
 
-	for path, want := range table.Map[string](t, `
-		/bin/linked      | /lib64/no-ld.so, the interpreter of /bin/linked, does not exist
-		/bin/elf         |
-		/bin/script      |
-		/bin/link        |
-		/bin/runs-script |
-		/bin             | /bin is not a file
-		/bin/gone        | /bin/gone does not exist
-		/bin/broken-link | /bin/broken-link does not exist
-		/bin/empty       | /bin/empty is empty
-		/bin/closed      | /bin/closed is not executable
-		/bin/text        | /bin/text is neither an ELF program nor a script
-		/bin/bare        | /bin/bare has no interpreter
-		/bin/no-shell    | /bin/bash, the interpreter of /bin/no-shell, does not exist
-		/bin/shut-shell  | /bin/closed, the interpreter of /bin/shut-shell, is not executable
-		/bin/itself      | /bin/itself, the interpreter of /bin/itself, needs too many interpreters
-	`) {
+	for path, want := range table.YAML[map[string]string](t, `
+/bin/linked: /lib64/no-ld.so, the interpreter of /bin/linked, does not exist
+/bin/elf: ''
+/bin/script: ''
+/bin/link: ''
+/bin/runs-script: ''
+/bin: /bin is not a file
+/bin/gone: /bin/gone does not exist
+/bin/broken-link: /bin/broken-link does not exist
+/bin/empty: /bin/empty is empty
+/bin/closed: /bin/closed is not executable
+/bin/text: /bin/text is neither an ELF program nor a script
+/bin/bare: /bin/bare has no interpreter
+/bin/no-shell: /bin/bash, the interpreter of /bin/no-shell, does not exist
+/bin/shut-shell: /bin/closed, the interpreter of /bin/shut-shell, is not executable
+/bin/itself: /bin/itself, the interpreter of /bin/itself, needs too many interpreters
+`) {
 		got := Root(root).WhyNotExecutable(path)
 		if !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("WhyNotExecutable(%s): got %q, want %q", path, got, want)

@@ -363,18 +363,18 @@ func TestNoReconnectForEver(t *testing.T) {
 }
 
 func TestResultOf(t *testing.T) {
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		What, Active, Result, Want string
 	}](t, `
-		stop    | inactive   | success   | done
-		stop    | failed     | timeout   | done
-		stop    | active     | success   | failed
-		restart | active     | success   | done
-		# a oneshot
-		start   | inactive   | success   | done
-		restart | activating | exit-code | failed
-		restart | failed     | exit-code | failed
-	`) {
+- {what: stop, active: inactive, result: success, want: done}
+- {what: stop, active: failed, result: timeout, want: done}
+- {what: stop, active: active, result: success, want: failed}
+- {what: restart, active: active, result: success, want: done}
+# a oneshot
+- {what: start, active: inactive, result: success, want: done}
+- {what: restart, active: activating, result: exit-code, want: failed}
+- {what: restart, active: failed, result: exit-code, want: failed}
+`) {
 		if got := resultOf(c.What, Unit{State: unitfile.State{Active: c.Active, Result: c.Result}}); got != c.Want {
 			t.Errorf("%s that left the unit %s (%s): got %s, want %s", c.What, c.Active, c.Result, got, c.Want)
 		}

@@ -16,17 +16,17 @@ import (
 
 // TestLiteralCommand checks that a colon before the program leaves variables as they are, and what else is before it.
 func TestLiteralCommand(t *testing.T) {
-	for line, want := range table.Map[struct {
+	for line, want := range table.YAML[map[string]struct {
 		Program   string
 		IsLiteral bool
 	}](t, `
-		/bin/a $X     | /bin/a | false
-		:/bin/a $X    | /bin/a | true
-		-:/bin/a $X   | /bin/a | true
-		:-+/bin/a $X  | /bin/a | true
-		!!/bin/a $X   | /bin/a | false
-		@:/bin/a b $X | /bin/a | true
-	`) {
+/bin/a $X: {program: /bin/a}
+:/bin/a $X: {program: /bin/a, isLiteral: true}
+-:/bin/a $X: {program: /bin/a, isLiteral: true}
+:-+/bin/a $X: {program: /bin/a, isLiteral: true}
+'!!/bin/a $X': {program: /bin/a}
+'@:/bin/a b $X': {program: /bin/a, isLiteral: true}
+`) {
 		root := writeTree(t, map[string]string{"etc/systemd/system/k.service": "[Service]\n\nExecStart=" + line + "\n"})
 		file, err := systemd.ReadUnitFile(root, "k.service")
 		must(t, err)
@@ -66,18 +66,18 @@ func TestNoCommandIsPlaced(t *testing.T) {
 
 // TestFindMissingFile checks which environment files must exist before the unit starts.
 func TestFindMissingFile(t *testing.T) {
-	for line, isMissing := range table.Map[bool](t, `
-		/etc/nosuch  | true
-		-/etc/nosuch | false
-		/etc/there   | false
-		/etc/planned | false
-		/etc/gone    | true
-		/run/nosuch  | false
-		/etc/%H      | false
-		/etc/no*     | true
-		/etc/the*    | false
-		/etc/%n      | true
-	`) {
+	for line, isMissing := range table.YAML[map[string]bool](t, `
+/etc/nosuch: true
+-/etc/nosuch: false
+/etc/there: false
+/etc/planned: false
+/etc/gone: true
+/run/nosuch: false
+/etc/%H: false
+/etc/no*: true
+/etc/the*: false
+/etc/%n: true
+`) {
 		root := writeTree(t, map[string]string{
 			"etc/systemd/system/k.service":          "[Service]\nEnvironmentFile=/etc/first\nExecStart=/bin/a\n",
 			"etc/systemd/system/k.service.d/a.conf": "[Service]\nEnvironmentFile=\nEnvironmentFile=" + line + "\n",

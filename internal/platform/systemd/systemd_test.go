@@ -311,22 +311,22 @@ func TestFailedPreOfDropIn(t *testing.T) {
 // TestNextStart reads when systemd starts a unit again that waits for RestartSec=.
 func TestNextStart(t *testing.T) {
 	const changed = uint64(5_000_000) // microseconds
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Sub        string
 		Wait, Next uint64
-		Want       time.Duration
+		Want       table.Duration
 	}](t, `
-		running             | 600_000_000          | 0         | 0s
-		auto-restart        | 600_000_000          | 0         | 10m5s
-		auto-restart-queued | 1_000_000            | 9_000_000 | 14s
-		auto-restart        | 18446744073709551615 | 0         | 2562047h47m16.854775807s
-	`) {
+- {sub: running, wait: 600_000_000, next: 0}
+- {sub: auto-restart, wait: 600_000_000, next: 0, want: 10m5s}
+- {sub: auto-restart-queued, wait: 1_000_000, next: 9_000_000, want: 14s}
+- {sub: auto-restart, wait: 18446744073709551615, next: 0, want: 2562047h47m16.854775807s}
+`) {
 		p := newPeer(t)
 		p.units["kubelet.service"] = kubelet(map[string]any{
 			"SubState": c.Sub, "StateChangeTimestampMonotonic": changed, "RestartUSec": c.Wait, "RestartUSecNext": c.Next,
 		})
 		u, err := p.reach(t.Context()).Look(t.Context(), "kubelet.service")
-		if err != nil || u.NextStart != c.Want {
+		if err != nil || u.NextStart != c.Want.Duration {
 			t.Errorf("%+v: got %s, %v; want %s", c, u.NextStart, err, c.Want)
 		}
 	}

@@ -25,40 +25,40 @@ func writeFile(t *testing.T, root, path, text string) {
 // TestUnitCredentials reads what systemd would give a unit, from each of its sources and in its order.
 func TestUnitCredentials(t *testing.T) {
 	root := t.TempDir()
-	for path, text := range table.Map[string](t, `
-		/root/token                              | from a path
-		/run/credentials/@system/both            | received
-		/etc/credstore/both                      | stored
-		/usr/lib/credstore/vendor                | of the image
-		/etc/credstore/prelet.var.zone           | az1
-		/etc/credstore/not-loaded                | x
-		/etc/credstore.encrypted/prelet.var.rack | sealed
-		/etc/credstore.encrypted/sealed          | sealed
-		/run/credentials/prelet.service/sealed   | decrypted at boot
-		/etc/credstore/not-a-folder              | x
-	`) {
+	for path, text := range table.YAML[map[string]string](t, `
+/root/token: from a path
+/run/credentials/@system/both: received
+/etc/credstore/both: stored
+/usr/lib/credstore/vendor: of the image
+/etc/credstore/prelet.var.zone: az1
+/etc/credstore/not-loaded: x
+/etc/credstore.encrypted/prelet.var.rack: sealed
+/etc/credstore.encrypted/sealed: sealed
+/run/credentials/prelet.service/sealed: decrypted at boot
+/etc/credstore/not-a-folder: x
+`) {
 		writeFile(t, root, path, text)
 	}
 
 	var lines []credentialLine
-	for _, l := range table.Rows[struct {
+	for _, l := range table.YAML[[]struct {
 		Name, Path, Data       string
 		IsEncrypted, IsPattern bool
 	}](t, `
-		token        | /root/token        |          | false | false
-		gone         | /root/none         |          | false | false
-		both         | both               |          | false | false
-		renamed      | vendor             |          | false | false
-		missing      | missing            |          | false | false
-		default      | default            |          | false | false
-		below        | not-a-folder/below |          | false | false
-		sealed       | sealed             |          | true  | false
-		tpm          | /root/sealed       |          | true  | false
-		prelet.var.* |                    |          | false | true
-		default      |                    | set      | false | false
-		token        |                    | not used | false | false
-		set-sealed   |                    | x        | true  | false
-	`) {
+- {name: token, path: /root/token}
+- {name: gone, path: /root/none}
+- {name: both, path: both}
+- {name: renamed, path: vendor}
+- {name: missing, path: missing}
+- {name: default, path: default}
+- {name: below, path: not-a-folder/below}
+- {name: sealed, path: sealed, isEncrypted: true}
+- {name: tpm, path: /root/sealed, isEncrypted: true}
+- {name: prelet.var.*, isPattern: true}
+- {name: default, data: set}
+- {name: token, data: not used}
+- {name: set-sealed, data: x, isEncrypted: true}
+`) {
 		line := credentialLine{name: l.Name, path: l.Path, isEncrypted: l.IsEncrypted, isPattern: l.IsPattern}
 		if l.Data != "" {
 			line.data = []byte(l.Data)
@@ -74,22 +74,22 @@ func TestUnitCredentials(t *testing.T) {
 	}
 
 	failures := map[string]error{"missing": fs.ErrNotExist, "encrypted": ErrEncrypted}
-	for name, c := range table.Map[struct{ Text, Failure string }](t, `
-		token           | from a path       |
-		gone            |                   | missing
-		both            | received          |
-		renamed         | of the image      |
-		missing         |                   | missing
-		below           |                   | missing
-		default         | set               |
-		sealed          | decrypted at boot |
-		tpm             |                   | encrypted
-		set-sealed      |                   | encrypted
-		prelet.var.zone | az1               |
-		prelet.var.rack |                   | encrypted
-		prelet.var.none |                   | missing
-		not-loaded      |                   | missing
-	`) {
+	for name, c := range table.YAML[map[string]struct{ Text, Failure string }](t, `
+token: {text: from a path}
+gone: {failure: missing}
+both: {text: received}
+renamed: {text: of the image}
+missing: {failure: missing}
+below: {failure: missing}
+default: {text: set}
+sealed: {text: decrypted at boot}
+tpm: {failure: encrypted}
+set-sealed: {failure: encrypted}
+prelet.var.zone: {text: az1}
+prelet.var.rack: {failure: encrypted}
+prelet.var.none: {failure: missing}
+not-loaded: {failure: missing}
+`) {
 		got, err := Credentials{unit: u}.Read(name)
 		if want := failures[c.Failure]; string(got) != c.Text || !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("%s: got %q, %v; want %q, %v", name, got, err, c.Text, want)
@@ -111,7 +111,7 @@ func TestUnitCredentials(t *testing.T) {
 // TestCredentialsInUnit reads in the unit what its systemd did not pass to it, from the plain stores and only what a line
 // of the unit names. Systemd is asked for these lines only where a store has more than was passed.
 func TestCredentialsInUnit(t *testing.T) {
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Systemd string
 		Lines   []string // names; one with * is a pattern
 		Passed  []string // names, in the folder of the unit's credentials; "-": there is none
@@ -119,16 +119,19 @@ func TestCredentialsInUnit(t *testing.T) {
 		Want    string   // names that can be read, and that Names returns
 		Asks    bool     // whether the lines are asked for
 	}](t, `
-		247                            | bootstrap-token    | -               | bootstrap-token other | bootstrap-token | true
-		249                            | bootstrap-token    |                 | bootstrap-token prelet.var.zone other | bootstrap-token | true
-		249, with a drop-in            | bootstrap-token db |                 | db                    | db              | true
-		249, missing, with another one | bootstrap-token db |                 | other                 |                 | true
-		249, missing                   | bootstrap-token    |                 |                       |                 | false
-		249, given by a path           | bootstrap-token    | bootstrap-token |                       | bootstrap-token | false
-		252                            | bootstrap-token    | bootstrap-token | bootstrap-token       | bootstrap-token | false
-		254, and a token of later      | bootstrap-token prelet.var.* | prelet.var.zone | bootstrap-token prelet.var.zone
-		  | bootstrap-token prelet.var.zone | true
-	`) {
+- {systemd: '247', lines: [bootstrap-token], passed: [-], stored: [bootstrap-token, other], want: bootstrap-token,
+   asks: true}
+- {systemd: '249', lines: [bootstrap-token], stored: [bootstrap-token, prelet.var.zone, other], want: bootstrap-token,
+   asks: true}
+- {systemd: '249, with a drop-in', lines: [bootstrap-token, db], stored: [db], want: db, asks: true}
+- {systemd: '249, missing, with another one', lines: [bootstrap-token, db], stored: [other], asks: true}
+- {systemd: '249, missing', lines: [bootstrap-token]}
+- {systemd: '249, given by a path', lines: [bootstrap-token], passed: [bootstrap-token], want: bootstrap-token}
+- {systemd: '252', lines: [bootstrap-token], passed: [bootstrap-token], stored: [bootstrap-token],
+   want: bootstrap-token}
+- {systemd: '254, and a token of later', lines: [bootstrap-token, prelet.var.*], passed: [prelet.var.zone],
+   stored: [bootstrap-token, prelet.var.zone], want: bootstrap-token prelet.var.zone, asks: true}
+`) {
 		var lines []credentialLine
 		for _, name := range c.Lines {
 			line := credentialLine{name: name, path: name}

@@ -86,15 +86,15 @@ func TestGlob(t *testing.T) {
 	root := writeTree(t, map[string]string{
 		"etc/k/a/env": "", "etc/k/b/env": "", "etc/k/.c/env": "", "etc/k/b/other": "", "etc/one": "", "etc/two": "",
 	})
-	for pattern, want := range table.Map[[]string](t, `
-		/etc/one       | /etc/one
-		/etc/missing   | /etc/missing
-		/etc/k/*/env   | /etc/k/a/env /etc/k/b/env
-		/etc/k/*/e*    | /etc/k/a/env /etc/k/b/env
-		/etc/k/.*/e?v  | /etc/k/.c/env
-		/etc/[!t]*     | /etc/k /etc/one
-		/etc/missing/* |
-	`) {
+	for pattern, want := range table.YAML[map[string][]string](t, `
+/etc/one: [/etc/one]
+/etc/missing: [/etc/missing]
+/etc/k/*/env: [/etc/k/a/env, /etc/k/b/env]
+/etc/k/*/e*: [/etc/k/a/env, /etc/k/b/env]
+/etc/k/.*/e?v: [/etc/k/.c/env]
+/etc/[!t]*: [/etc/k, /etc/one]
+/etc/missing/*: []
+`) {
 		var got []string
 		for _, file := range systemd.Glob(root, pattern) {
 			if _, err := os.Stat(root.Path(file)); err == nil || pattern == "/etc/missing" {

@@ -65,40 +65,40 @@ func TestPreletUnits(t *testing.T) {
 // TestUnitsSayWhatWasProven holds the lines without which a scenario on a real boot failed. The comments in the units
 // say which.
 func TestUnitsSayWhatWasProven(t *testing.T) {
-	for _, tc := range table.Rows[struct {
+	for _, tc := range table.YAML[[]struct {
 		File, Key string
 		Want      string // words; "": the key must not be there
 	}](t, `
-		prelet.service                        | Unit.Before                | kubelet.service
-		prelet.service                        | Unit.Wants                 | network-online.target
-		prelet.service                        | Unit.After                 | network-online.target{mounts}
-		prelet.service                        | Service.Type               | oneshot
-		prelet.service                        | Service.RemainAfterExit    | yes
-		prelet.service                        | Service.ExecStart          | /usr/bin/prelet run
-		prelet.service                        | Service.ExecStop           | -/usr/bin/prelet stopping
-		prelet.service                        | Install.WantedBy           | multi-user.target
-		prelet-apply.service                  | Unit.Before                |
-		prelet-apply.service                  | Unit.After                 | prelet.service{mounts}
-		prelet-apply.service                  | Service.Type               | oneshot
-		prelet-apply.service                  | Service.RemainAfterExit    |
-		prelet-apply.service                  | Service.ExecStart          | /usr/bin/prelet run
-		prelet-apply.service                  | Service.RestartSec         | 1
-		prelet-apply.service                  | Install.WantedBy           |
-		prelet-verify.service                 | Unit.After
-		  | kubelet.service prelet.service prelet-apply.service{mounts}
-		prelet-verify.service                 | Unit.ConditionPathExists
-		  | "|/run/prelet/generation.pending |!/run/prelet/kubelet.env |/run/prelet/conditions.owed |/run/prelet/verdict.owed"
-		prelet-verify.service                 | Service.Type               | exec
-		prelet-verify.service                 | Service.ExecStart          | /usr/bin/prelet verify
-		prelet-verify.service                 | Service.RestartSec         | 1
-		prelet-verify.service                 | Service.LoadCredential     |
-		prelet-verify.service                 | Install.WantedBy           | kubelet.service
-		kubelet.service.d/05-prelet-gate.conf | Unit.Wants                 | prelet.service prelet-fallback.service
-		kubelet.service.d/05-prelet-gate.conf | Unit.After                 | prelet.service prelet-fallback.service
-		kubelet.service.d/05-prelet-gate.conf | Unit.Requires              |
-		kubelet.service.d/05-prelet-gate.conf | Unit.StartLimitIntervalSec | 0
-		kubelet.service.d/05-prelet-gate.conf | Service.EnvironmentFile    | /run/prelet/kubelet.env
-	`, "mounts", mounts) {
+- {file: prelet.service, key: Unit.Before, want: kubelet.service}
+- {file: prelet.service, key: Unit.Wants, want: network-online.target}
+- {file: prelet.service, key: Unit.After, want: 'network-online.target{mounts}'}
+- {file: prelet.service, key: Service.Type, want: oneshot}
+- {file: prelet.service, key: Service.RemainAfterExit, want: 'yes'}
+- {file: prelet.service, key: Service.ExecStart, want: /usr/bin/prelet run}
+- {file: prelet.service, key: Service.ExecStop, want: -/usr/bin/prelet stopping}
+- {file: prelet.service, key: Install.WantedBy, want: multi-user.target}
+- {file: prelet-apply.service, key: Unit.Before}
+- {file: prelet-apply.service, key: Unit.After, want: 'prelet.service{mounts}'}
+- {file: prelet-apply.service, key: Service.Type, want: oneshot}
+- {file: prelet-apply.service, key: Service.RemainAfterExit}
+- {file: prelet-apply.service, key: Service.ExecStart, want: /usr/bin/prelet run}
+- {file: prelet-apply.service, key: Service.RestartSec, want: '1'}
+- {file: prelet-apply.service, key: Install.WantedBy}
+- {file: prelet-verify.service, key: Unit.After, want: 'kubelet.service prelet.service prelet-apply.service{mounts}'}
+- {file: prelet-verify.service, key: Unit.ConditionPathExists,
+   want: '|/run/prelet/generation.pending |!/run/prelet/kubelet.env
+     |/run/prelet/conditions.owed |/run/prelet/verdict.owed'}
+- {file: prelet-verify.service, key: Service.Type, want: exec}
+- {file: prelet-verify.service, key: Service.ExecStart, want: /usr/bin/prelet verify}
+- {file: prelet-verify.service, key: Service.RestartSec, want: '1'}
+- {file: prelet-verify.service, key: Service.LoadCredential}
+- {file: prelet-verify.service, key: Install.WantedBy, want: kubelet.service}
+- {file: kubelet.service.d/05-prelet-gate.conf, key: Unit.Wants, want: prelet.service prelet-fallback.service}
+- {file: kubelet.service.d/05-prelet-gate.conf, key: Unit.After, want: prelet.service prelet-fallback.service}
+- {file: kubelet.service.d/05-prelet-gate.conf, key: Unit.Requires}
+- {file: kubelet.service.d/05-prelet-gate.conf, key: Unit.StartLimitIntervalSec, want: '0'}
+- {file: kubelet.service.d/05-prelet-gate.conf, key: Service.EnvironmentFile, want: /run/prelet/kubelet.env}
+`, "mounts", mounts) {
 		if got := strings.Join(parse(t, tc.File).words(tc.Key), " "); got != tc.Want {
 			t.Errorf("%s: %s is %q, want %q", tc.File, tc.Key, got, tc.Want)
 		}
@@ -172,24 +172,24 @@ func TestUnitsHaveInCommon(t *testing.T) {
 		if name != "prelet-verify.service" { // which runs no detector
 			capabilities += " CAP_SETUID CAP_SETGID CAP_KILL"
 		}
-		for key, want := range table.Map[string](t, `
-			Service.ExecStartPre             | -+systemd-tmpfiles --create prelet.conf
-			Unit.StartLimitIntervalSec       | 0
-			Service.Restart                  | on-failure
-			Service.NotifyAccess             | main
-			Service.Environment              | PRELET_BOOT_ID=%b GOMAXPROCS=4
-			Service.TimerSlackNSec           | 1ms
-			Service.RuntimeDirectory         | prelet
-			Service.RuntimeDirectoryMode     | 0755
-			Service.RuntimeDirectoryPreserve | yes
-			Service.UMask                    | 0077
-			Service.ProtectSystem            | strict
-			Service.NoNewPrivileges          | yes
-			Service.DevicePolicy             | closed
-			Service.RestrictAddressFamilies  | AF_UNIX AF_INET AF_INET6 AF_NETLINK
-			Service.CapabilityBoundingSet    | {capabilities}
-			Service.SystemCallErrorNumber    | EPERM
-		`, "capabilities", capabilities) {
+		for key, want := range table.YAML[map[string]string](t, `
+Service.ExecStartPre: -+systemd-tmpfiles --create prelet.conf
+Unit.StartLimitIntervalSec: '0'
+Service.Restart: on-failure
+Service.NotifyAccess: main
+Service.Environment: PRELET_BOOT_ID=%b GOMAXPROCS=4
+Service.TimerSlackNSec: 1ms
+Service.RuntimeDirectory: prelet
+Service.RuntimeDirectoryMode: '0755'
+Service.RuntimeDirectoryPreserve: 'yes'
+Service.UMask: '0077'
+Service.ProtectSystem: strict
+Service.NoNewPrivileges: 'yes'
+Service.DevicePolicy: closed
+Service.RestrictAddressFamilies: AF_UNIX AF_INET AF_INET6 AF_NETLINK
+Service.CapabilityBoundingSet: '{capabilities}'
+Service.SystemCallErrorNumber: EPERM
+`, "capabilities", capabilities) {
 			if got := strings.Join(u[key], " "); got != want {
 				t.Errorf("%s: %s is %q, want %q", name, key, got, want)
 			}

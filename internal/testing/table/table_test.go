@@ -2,6 +2,8 @@ package table
 
 import (
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,47 +11,54 @@ import (
 )
 
 type row struct {
-	Text, Quoted string
-	Mode         os.FileMode
-	Is           bool
-	Wait         time.Duration
-	Words        []string
-	Numbers      []int
+	Name  string
+	Mode  os.FileMode
+	Wait  Duration
+	Words []string
 }
 
-func TestRows(t *testing.T) {
-	got := Rows[row](t, `
-		# text     | quoted    | mode  | is    | wait  | words     | numbers
-		a|b "c"    | " d|\n"   | 0o640 | true  | 1m30s | a "b c" | 1 -2
-		""         |           |       | false |       |           |
-		a | b | 7 | true | 2s
-		  | "x y" z
-		  | 3
-	`)
-	want := []row{
-		{`a|b "c"`, " d|\n", 0o640, true, 90 * time.Second, []string{"a", "b c"}, []int{1, -2}},
-		{"a", "b", 7, true, 2 * time.Second, []string{"x y", "z"}, []int{3}},
-	}
-	want = append(want[:1:1], row{}, want[1])
+func TestYAML(t *testing.T) {
+	got := YAML[[]row](t, `
+- {name: one, mode: 0o640, wait: 1m30s, words: [a, "b\n"]}
+# a case of its own
+- name: two
+`)
+	want := []row{{"one", 0o640, Duration{90 * time.Second}, []string{"a", "b\n"}}, {Name: "two"}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
+		t.Errorf("cases (-want +got):\n%s", diff)
 	}
 }
 
-func TestMap(t *testing.T) {
-	got := Map[bool](t, `
-		one | true
-		""  | false
-	`)
-	if diff := cmp.Diff(map[string]bool{"one": true, "": false}, got); diff != "" {
-		t.Errorf("rows by name (-want +got):\n%s", diff)
+func TestNames(t *testing.T) {
+	got := YAML[map[string]row](t, `
+'{dir}/a': {name: '{dir} {other}', wait: 2s}
+'{"q"}': {words: ['{"q"}{dir}']}
+`, "dir", "/x: \"y\"\n", `"q"`, "'<>")
+	want := map[string]row{
+		"/x: \"y\"\n/a": {Name: "/x: \"y\"\n {other}", Wait: Duration{2 * time.Second}},
+		"'<>":           {Words: []string{"'<>/x: \"y\"\n"}},
 	}
-	named := Map[[]string](t, `
-		{dir}/a | {dir}/b {other}
-		none | ""
-		last | a ""
-	`, "dir", "/x | y")
-	if diff := cmp.Diff(map[string][]string{"/x | y/a": {"/x | y/b", "{other}"}, "none": nil, "last": {"a", ""}}, named); diff != "" {
-		t.Errorf("texts by name (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("cases with names (-want +got):\n%s", diff)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: {nam: one}":             `unknown field "nam"`,
+		"a: {name: one, name: two}": `"name" already set`,
+		"a: {}\na: {}":              `"a" already set`,
+		"a: {wait: soon}":           `invalid duration "soon"`,
+		"a: {mode: rw}":             "cannot unmarshal string",
+	} {
+		if _, err := read[map[string]row](text, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	if got := Lines("\na\n\n b\n"); !slices.Equal(got, []string{"a", "", " b"}) {
+		t.Errorf("got %q, want three lines", got)
 	}
 }

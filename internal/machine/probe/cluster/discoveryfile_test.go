@@ -48,18 +48,18 @@ func TestFetchDiscoveryFile(t *testing.T) {
 		transport.TLSClientConfig.RootCAs = trusting.TLSClientConfig.RootCAs
 	}
 
-	for path, want := range table.Map[struct {
+	for path, want := range table.YAML[map[string]struct {
 		Size int
 		Code fault.Code
 		Why  string
 	}](t, `
-		/file    | 4       |                     |
-		/largest | 1048576 |                     |
-		/larger  | 0       | cluster-unusable    | discovery_file: larger than 1 MiB
-		/moved   | 0       | cluster-unusable    | returned 302 Found
-		/none    | 0       | cluster-unusable    | returned 404 Not Found
-		/cut     | 0       | cluster-unreachable | discovery_file: unexpected EOF
-	`) {
+/file: {size: 4}
+/largest: {size: 1048576}
+/larger: {size: 0, code: cluster-unusable, why: 'discovery_file: larger than 1 MiB'}
+/moved: {size: 0, code: cluster-unusable, why: returned 302 Found}
+/none: {size: 0, code: cluster-unusable, why: returned 404 Not Found}
+/cut: {size: 0, code: cluster-unreachable, why: 'discovery_file: unexpected EOF'}
+`) {
 		text, f := fetchDiscoveryFile(t.Context(), client, s.URL+path)
 		switch {
 		case want.Code == "" && (f != nil || len(text) != want.Size):

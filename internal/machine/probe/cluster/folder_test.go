@@ -28,21 +28,19 @@ func writeFolder(t *testing.T, files map[string]string) Folder {
 func TestFolderTrust(t *testing.T) {
 	ca, other := demo.NewAuthority("a"), demo.NewAuthority("b")
 	text := string(ca.CAPEM())
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Text string
 		Pins []string
 		By   string
 		Code fault.Code
 		Why  string
 	}](t, `
-		a CA               | {text} |                | ca_file        |                   |
-		a pinned CA        | {text} | {ca.CAHash}    | ca_cert_hashes |                   |
-		pins of another CA | {text} | {other.CAHash} |                | cluster-untrusted | "ca.crt: "
-		no certificate     | hello  |                |                | cluster-unusable
-		  | ca.crt contains no certificate
-		no file            |        |                |                | absent
-		  | ca.crt: no such file or directory
-	`, "text", text, "ca.CAHash", ca.CAHash(), "other.CAHash", other.CAHash()) {
+a CA: {text: '{text}', by: ca_file}
+a pinned CA: {text: '{text}', pins: ['{ca.CAHash}'], by: ca_cert_hashes}
+pins of another CA: {text: '{text}', pins: ['{other.CAHash}'], code: cluster-untrusted, why: 'ca.crt: '}
+no certificate: {text: hello, code: cluster-unusable, why: ca.crt contains no certificate}
+no file: {code: absent, why: 'ca.crt: no such file or directory'}
+`, "text", text, "ca.CAHash", ca.CAHash(), "other.CAHash", other.CAHash()) {
 		files := map[string]string{}
 		if c.Text != "" {
 			files["ca.crt"] = c.Text
@@ -83,28 +81,28 @@ func TestFolderConfigMap(t *testing.T) {
 		"kube-system/large.yaml":  configMap("name: large") + "#" + strings.Repeat("x", 3<<20),
 	})
 
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Version string
 		Code    fault.Code
 		Why     string
 	}](t, `
-		right  | 7 |                  |
-		bare   |   |                  |
-		json   |   |                  |
-		both   |   |                  |
-		other  |   | cluster-unusable
-		  | other.yaml:3:12: it contains the ConfigMap kube-system/kubelet-config, not kube-system/other;
-		moved  |   | cluster-unusable
-		  | moved.json:1:48: it contains the ConfigMap default/moved, not kube-system/moved;
-		secret |   | cluster-unusable | secret.yaml:1:1: this is not a ConfigMap: its kind is Secret
-		broken |   | cluster-unusable | broken.yaml:1: not YAML: did not find expected node content
-		number |   | cluster-unusable | number.yaml:4:3: data.max is the number 5; Write a text, in double quotes
-		typo   |   | cluster-unusable | typo.yaml:4:3: unknown name "nmae" in metadata; Did you mean "name"?
-		two    |   | cluster-unusable | two.yaml:6: a second document begins
-		twice  |   | cluster-unusable | twice.json:2: a second document begins
-		large  |   | cluster-unusable | large.yaml: it has more than 2097152 bytes
-		none   |   | absent           | "{d}/kube-system/none.yaml or "
-	`, "d", string(d)) {
+right: {version: '7'}
+bare: {}
+json: {}
+both: {}
+other: {code: cluster-unusable,
+  why: 'other.yaml:3:12: it contains the ConfigMap kube-system/kubelet-config, not kube-system/other;'}
+moved: {code: cluster-unusable,
+  why: 'moved.json:1:48: it contains the ConfigMap default/moved, not kube-system/moved;'}
+secret: {code: cluster-unusable, why: 'secret.yaml:1:1: this is not a ConfigMap: its kind is Secret'}
+broken: {code: cluster-unusable, why: 'broken.yaml:1: not YAML: did not find expected node content'}
+number: {code: cluster-unusable, why: 'number.yaml:4:3: data.max is the number 5; Write a text, in double quotes'}
+typo: {code: cluster-unusable, why: 'typo.yaml:4:3: unknown name "nmae" in metadata; Did you mean "name"?'}
+two: {code: cluster-unusable, why: 'two.yaml:6: a second document begins'}
+twice: {code: cluster-unusable, why: 'twice.json:2: a second document begins'}
+large: {code: cluster-unusable, why: 'large.yaml: it has more than 2097152 bytes'}
+none: {code: absent, why: '{d}/kube-system/none.yaml or '}
+`, "d", string(d)) {
 		got, err := d.ReadConfigMap("kube-system", name)
 		if fault.CodeOf(err) != c.Code || err != nil && !strings.Contains(err.Error(), c.Why) {
 			t.Errorf("%s: got %v, want code %q: %s", name, err, c.Code, c.Why)

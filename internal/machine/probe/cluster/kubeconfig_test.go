@@ -397,19 +397,19 @@ func TestPluginMisbehaves(t *testing.T) {
 // and hides no success.
 func TestPluginLeavesNothing(t *testing.T) {
 	const answer = `echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}'`
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Script, Want string
-		Limit        time.Duration
+		Limit        table.Duration
 	}](t, `
-		success | sleep 20 & {answer}          |                         | 1m
-		failure | sleep 20 >/dev/null & exit 3 | exit status 3           | 1m
-		hanging | sleep 20 & wait              | did not respond in time | 200ms
-	`, "answer", answer) {
+success: {script: 'sleep 20 & {answer}', limit: 1m}
+failure: {script: sleep 20 >/dev/null & exit 3, want: exit status 3, limit: 1m}
+hanging: {script: sleep 20 & wait, want: did not respond in time, limit: 200ms}
+`, "answer", answer) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			held := newHeldPipe(t)
 
-			_, err := newTestPlugin(t, time.Now, "sh", "-c", held.script(c.Script)).run(within(t, c.Limit))
+			_, err := newTestPlugin(t, time.Now, "sh", "-c", held.script(c.Script)).run(within(t, c.Limit.Duration))
 
 			if (err == nil) != (c.Want == "") || err != nil && !strings.Contains(err.Error(), c.Want) {
 				t.Errorf("got error %v, want %q", err, c.Want)

@@ -157,15 +157,15 @@ func TestRequestTimeout(t *testing.T) {
 // Row 12: what the server asks for is waited, but never more than 32 seconds, which is the most that API servers ask
 // for, and a jittered backoff on top.
 func TestRetryAfter(t *testing.T) {
-	for header, least := range table.Map[time.Duration](t, `
-		1    | 1s
-		7    | 7s
-		32   | 32s
-		3600 | 32s
-		""   | 0s
-		soon | 0s
-		-1   | 0s
-	`) {
+	for header, least := range table.YAML[map[string]table.Duration](t, `
+'1': 1s
+'7': 7s
+'32': 32s
+'3600': 32s
+'': 0s
+soon: 0s
+'-1': 0s
+`) {
 		t.Run(header, func(t *testing.T) {
 			h := newHostile(t, nil)
 			h.Intercept = first(1, answerWith(429, "Retry-After", header))
@@ -176,7 +176,8 @@ func TestRetryAfter(t *testing.T) {
 				t.Fatal(err)
 			}
 			slept := *waits
-			if len(slept) != 1 || slept[0] < least+time.Millisecond || slept[0] > least+4*time.Millisecond {
+			if len(slept) != 1 || slept[0] < least.Duration+time.Millisecond ||
+				slept[0] > least.Duration+4*time.Millisecond {
 				t.Errorf("got waits %v, want one of %v and a backoff of 1 to 4 ms", slept, least)
 			}
 		})

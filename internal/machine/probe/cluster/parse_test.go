@@ -120,18 +120,18 @@ func TestCAHashes(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	other, upper := demo.NewAuthority("third").CAHash(), strings.ToUpper(opensslPin)
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Pins      []string
 		Want      []string // chosen
 		LeftOut   int
 		Unmatched []string
 	}](t, `
-		# the oldest first
-		""                   | {opensslPin} {ca.CAHash} | 0 |
-		{ca.CAHash} {upper}  | {opensslPin} {ca.CAHash} | 0 |
-		{ca.CAHash}          | {ca.CAHash}              | 1 |
-		{opensslPin} {other} | {opensslPin}             | 1 | {other}
-	`, "opensslPin", opensslPin, "ca.CAHash", ca.CAHash(), "upper", upper, "other", other) {
+# the oldest first
+- {want: ['{opensslPin}', '{ca.CAHash}'], leftOut: 0}
+- {pins: ['{ca.CAHash}', '{upper}'], want: ['{opensslPin}', '{ca.CAHash}'], leftOut: 0}
+- {pins: ['{ca.CAHash}'], want: ['{ca.CAHash}'], leftOut: 1}
+- {pins: ['{opensslPin}', '{other}'], want: ['{opensslPin}'], leftOut: 1, unmatched: ['{other}']}
+`, "opensslPin", opensslPin, "ca.CAHash", ca.CAHash(), "upper", upper, "other", other) {
 		got, err := Choose(both, c.Pins)
 		if err != nil {
 			t.Errorf("pins %v: got error %v, want none", c.Pins, err)

@@ -53,15 +53,15 @@ func TestStartingServer(t *testing.T) {
 		}
 	})
 	t.Run("it says when", func(t *testing.T) { // in the refusal, in the response of /readyz, or in both
-		for _, c := range table.Rows[struct {
+		for _, c := range table.YAML[[]struct {
 			Refusal, Readyz string
-			Want            time.Duration
+			Want            table.Duration
 		}](t, `
-			"" | 20 | 20s
-			7  | 20 | 20s
-			20 | 7  | 20s
-			"" |    | 0s
-		`) {
+- {readyz: '20', want: 20s}
+- {refusal: '7', readyz: '20', want: 20s}
+- {refusal: '20', readyz: '7', want: 20s}
+- {}
+`) {
 			h := newHostile(t, nil)
 			h.Intercept = func(w http.ResponseWriter, r *http.Request, n int) bool {
 				if r.URL.Path == "/readyz" {
@@ -74,7 +74,7 @@ func TestStartingServer(t *testing.T) {
 			if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 				t.Error(err)
 			}
-			if len(*slept) != 1 || (*slept)[0].Round(time.Second) != c.Want {
+			if len(*slept) != 1 || (*slept)[0].Round(time.Second) != c.Want.Duration {
 				t.Errorf("Retry-After %q and %q: got waits %v, want one of %v", c.Refusal, c.Readyz, *slept, c.Want)
 			}
 		}

@@ -109,23 +109,23 @@ func TestAskHostile(t *testing.T) {
 	block := strings.Repeat("\x00", 16<<10)
 	pings, manySettings := strings.Repeat(ping, 1000), strings.Repeat(settings, 1000)
 
-	for _, test := range table.Rows[struct {
+	for _, test := range table.YAML[[]struct {
 		Name   string
 		Sends  string
 		Floods string // again and again
 		Closes bool
 	}](t, `
-		closes at once            |                                   |                | true
-		sends nothing             |                                   |                | false
-		settings and nothing else | {settings}                        |                | false
-		settings and then closes  | {settings}                        |                | true
-		HTTP/1.1                  | "HTTP/1.1 400 Bad Request\r\n\r\n" |                | false
-		pings without end         | {settings}                        | {pings}        | false
-		settings without end      | {settings}                        | {manySettings} | false
-		headers without end       | {settings}{headers}{block}        | {more}{block}  | false
-		data without end          | {settings}                        | {unasked}{block} | false
-		zeros without end         |                                   | {block}        | false
-	`, "settings", settings, "headers", headers, "block", block, "more", more, "unasked", unasked, "pings", pings,
+- {name: closes at once, closes: true}
+- {name: sends nothing}
+- {name: settings and nothing else, sends: '{settings}'}
+- {name: settings and then closes, sends: '{settings}', closes: true}
+- {name: HTTP/1.1, sends: "HTTP/1.1 400 Bad Request\r\n\r\n"}
+- {name: pings without end, sends: '{settings}', floods: '{pings}'}
+- {name: settings without end, sends: '{settings}', floods: '{manySettings}'}
+- {name: headers without end, sends: '{settings}{headers}{block}', floods: '{more}{block}'}
+- {name: data without end, sends: '{settings}', floods: '{unasked}{block}'}
+- {name: zeros without end, floods: '{block}'}
+`, "settings", settings, "headers", headers, "block", block, "more", more, "unasked", unasked, "pings", pings,
 		"manySettings", manySettings) {
 		t.Run(test.Name, func(t *testing.T) {
 			t.Parallel()

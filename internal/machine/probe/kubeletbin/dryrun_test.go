@@ -69,41 +69,39 @@ func TestDryRun(t *testing.T) {
 	accepted := klog + `"` + dryRunEnd + `"`
 	ownPath := "for w; do case $w in --config=*) echo \"" + strings.ReplaceAll(klog, `"`, `\"`) +
 		"\\\"failed to load ${w#--config=}\\\"\";; esac; done; exit 1"
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Script     string
 		IsAccepted bool
 		HasAnswer  bool
 		Want       string // a part of the refusal, or of why there is no answer
 	}](t, `
-		accepts            | echo '{accepted}' >&2; exit 1               | true  | true  |
-		accepts in JSON    | echo '{"ts":1.5,"msg":"command failed","err":"{dryRunEnd}"}'; exit 1 | true  | true  |
-		a wrapper          | exec sh -c 'echo "$0"; exit 1' '{accepted}' | true  | true  |
-		a child that ends  | (sleep 0.1; echo '{accepted}'); exit 1      | true  | true  |
-		refuses
-		  | echo '{klog}"failed: invalid configuration: maxPods, path: &TypeMeta{Kind:,secret}"'; exit 1
-		  | false | true  | failed: invalid configuration: maxPods
-		refuses in lines   | printf '%s<\n\tbad label\n\tin config.yaml\n >\n' '{klog}'; exit 1 | false | true
-		  | bad label in config.yaml
-		panics             | echo 'panic: unrecognized feature gate: X'; echo; echo 'goroutine 1 [running]:'; exit 2
-		  | false | true  | unrecognized feature gate: X
-		its own path       | {ownPath}                                   | false | true
-		  | failed to load /etc/kubelet.yaml
-		hangs              | sleep 60                                    | false | false | no answer within
-		forks and hangs    | sleep 60 & sleep 60                         | false | false | no answer within
-		ends with 0        | exit 0                                      | false | false | ended without an error
-		says nothing       | exit 1                                      | false | false | ended without an error
-		prints for ever    | while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done | false | false
-		  | no answer within
-		is killed          | kill -9 $$                                  | false | false | signal: killed
-		has no memory      | echo '{klog}"fork: cannot allocate memory"'; exit 1 | false | false
-		  | cannot allocate memory
-		no memory for Go   | echo 'fatal error: failed to reserve page summary memory'; echo; exit 2 | false | false
-		  | page summary memory
-		no thread for Go   | printf 'runtime: failed to create new OS thread\nfatal error: newosproc\n'; exit 2
-		  | false | false | newosproc
-		writes elsewhere   | "touch $HERE/x 2>&1 | grep -q -i denied && echo '{accepted}'; exit 1" | true  | true  |
-		writes its folders | touch ./x && echo '{accepted}'; exit 1      | true  | true  |
-	`, "accepted", accepted, "dryRunEnd", dryRunEnd, "klog", klog, "ownPath", ownPath) {
+accepts: {script: 'echo ''{accepted}'' >&2; exit 1', isAccepted: true, hasAnswer: true}
+accepts in JSON: {script: 'echo ''{"ts":1.5,"msg":"command failed","err":"{dryRunEnd}"}''; exit 1', isAccepted: true,
+  hasAnswer: true}
+a wrapper: {script: 'exec sh -c ''echo "$0"; exit 1'' ''{accepted}''', isAccepted: true, hasAnswer: true}
+a child that ends: {script: '(sleep 0.1; echo ''{accepted}''); exit 1', isAccepted: true, hasAnswer: true}
+refuses: {script: 'echo ''{klog}"failed: invalid configuration: maxPods, path: &TypeMeta{Kind:,secret}"''; exit 1',
+  hasAnswer: true, want: 'failed: invalid configuration: maxPods'}
+refuses in lines: {script: 'printf ''%s<\n\tbad label\n\tin config.yaml\n >\n'' ''{klog}''; exit 1', hasAnswer: true,
+  want: bad label in config.yaml}
+panics: {script: 'echo ''panic: unrecognized feature gate: X''; echo; echo ''goroutine 1 [running]:''; exit 2',
+  hasAnswer: true, want: 'unrecognized feature gate: X'}
+its own path: {script: '{ownPath}', hasAnswer: true, want: failed to load /etc/kubelet.yaml}
+hangs: {script: sleep 60, want: no answer within}
+forks and hangs: {script: sleep 60 & sleep 60, want: no answer within}
+ends with 0: {script: exit 0, want: ended without an error}
+says nothing: {script: exit 1, want: ended without an error}
+prints for ever: {script: while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done, want: no answer within}
+is killed: {script: kill -9 $$, want: 'signal: killed'}
+has no memory: {script: 'echo ''{klog}"fork: cannot allocate memory"''; exit 1', want: cannot allocate memory}
+no memory for Go: {script: 'echo ''fatal error: failed to reserve page summary memory''; echo; exit 2',
+  want: page summary memory}
+no thread for Go: {script: 'printf ''runtime: failed to create new OS thread\nfatal error: newosproc\n''; exit 2',
+  want: newosproc}
+writes elsewhere: {script: 'touch $HERE/x 2>&1 | grep -q -i denied && echo ''{accepted}''; exit 1', isAccepted: true,
+  hasAnswer: true}
+writes its folders: {script: 'touch ./x && echo ''{accepted}''; exit 1', isAccepted: true, hasAnswer: true}
+`, "accepted", accepted, "dryRunEnd", dryRunEnd, "klog", klog, "ownPath", ownPath) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limit := 2 * time.Minute

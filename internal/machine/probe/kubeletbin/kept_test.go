@@ -293,16 +293,16 @@ func TestFind(t *testing.T) {
 	put("/opt/k8s/1.36/kubelet")
 	put("/opt/bin/wrapper")
 
-	for name, c := range table.Map[struct {
+	for name, c := range table.YAML[map[string]struct {
 		Command []string
 		Want    string
 	}](t, `
-		not known          |                             | /usr/local/bin/kubelet
-		elsewhere          | /opt/k8s/1.36/kubelet --v=2 | /opt/k8s/1.36/kubelet
-		missing            | /opt/k8s/1.37/kubelet       | /usr/local/bin/kubelet
-		a wrapper          | /opt/bin/wrapper kubelet    | /usr/local/bin/kubelet
-		searched in a PATH | kubelet                     | /usr/local/bin/kubelet
-	`) {
+not known: {want: /usr/local/bin/kubelet}
+elsewhere: {command: [/opt/k8s/1.36/kubelet, --v=2], want: /opt/k8s/1.36/kubelet}
+missing: {command: [/opt/k8s/1.37/kubelet], want: /usr/local/bin/kubelet}
+a wrapper: {command: [/opt/bin/wrapper, kubelet], want: /usr/local/bin/kubelet}
+searched in a PATH: {command: [kubelet], want: /usr/local/bin/kubelet}
+`) {
 		b := Find(root, "", c.Command)
 		if b == nil || b.Path() != c.Want {
 			t.Errorf("%s: got %+v; want %s", name, b, c.Want)

@@ -54,36 +54,37 @@ func TestCheckClientCAs(t *testing.T) {
 	ca, cert, key, _ := newCertificates(t)
 	headers := strings.Replace(ca, "-----\n", "-----\na: b\n\n", 1)
 	const none = `error loading CA bundle for "client-ca-bundle::/ca": data does not contain any valid`
-	for name, c := range table.Map[struct{ Text, Want string }](t, `
-		one                     | {ca}            |
-		several, and a key      | {key}{cert}{ca} |
-		empty                   |                 | missing content for CA bundle "client-ca-bundle::/ca"
-		not PEM                 | hello           | {none}
-		DER                     | "0\x82\x01\xff" | {none}
-		a key only              | {key}           | {none}
-		a block with headers    | {headers}       | {none}
-		a damaged second one    | "{ca}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-		  | malformed certificate
-		a damaged one, and a CA | "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n{ca}"
-		  | malformed certificate
-	`, "ca", ca, "key", key, "cert", cert, "none", none, "headers", headers) {
-		checkRefusal(t, name, CheckClientCAs("/ca", []byte(c.Text)), c.Want, key)
+	for name, c := range table.YAML[map[string]struct{ Text, Want string }](t, `
+one: {text: '{ca}'}
+several, and a key: {text: '{key}{cert}{ca}'}
+empty: {want: missing content for CA bundle "client-ca-bundle::/ca"}
+not PEM: {text: hello, want: '{none}'}
+DER: {text: "0{x82}\x01{xff}", want: '{none}'}
+a key only: {text: '{key}', want: '{none}'}
+a block with headers: {text: '{headers}', want: '{none}'}
+a damaged second one: {text: "{ca}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+  want: malformed certificate}
+a damaged one, and a CA: {text: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n{ca}",
+  want: malformed certificate}
+`, "ca", ca, "key", key, "cert", cert, "none", none, "headers", headers) {
+		text := []byte(strings.NewReplacer("{x82}", "\x82", "{xff}", "\xff").Replace(c.Text))
+		checkRefusal(t, name, CheckClientCAs("/ca", text), c.Want, key)
 	}
 }
 
 func TestCheckServingPair(t *testing.T) {
 	ca, cert, key, other := newCertificates(t)
 	const missing = `missing content for serving cert "kubelet-server-cert-files::/cert::/key"`
-	for name, c := range table.Map[struct{ Cert, Key, Want string }](t, `
-		a pair               | {cert}          | {key}           |
-		a pair in one file   | {key}{cert}{ca} | {key}{cert}{ca} |
-		another key          | {cert}          | {other}         | tls: private key does not match public key
-		no key               | {cert}          | hello           | find any PEM data in key input
-		no certificate       | hello           | {key}           | find any PEM data in certificate input
-		exchanged            | {key}           | {cert}          | PEM inputs may have been switched
-		an empty key         | {cert}          |                 | {missing}
-		an empty certificate |                 | {key}           | {missing}
-	`, "cert", cert, "key", key, "ca", ca, "other", other, "missing", missing) {
+	for name, c := range table.YAML[map[string]struct{ Cert, Key, Want string }](t, `
+a pair: {cert: '{cert}', key: '{key}'}
+a pair in one file: {cert: '{key}{cert}{ca}', key: '{key}{cert}{ca}'}
+another key: {cert: '{cert}', key: '{other}', want: 'tls: private key does not match public key'}
+no key: {cert: '{cert}', key: hello, want: find any PEM data in key input}
+no certificate: {cert: hello, key: '{key}', want: find any PEM data in certificate input}
+exchanged: {cert: '{key}', key: '{cert}', want: PEM inputs may have been switched}
+an empty key: {cert: '{cert}', want: '{missing}'}
+an empty certificate: {key: '{key}', want: '{missing}'}
+`, "cert", cert, "key", key, "ca", ca, "other", other, "missing", missing) {
 		err := CheckServingPair("/cert", []byte(c.Cert), "/key", []byte(c.Key))
 		checkRefusal(t, name, err, c.Want, key, other)
 	}

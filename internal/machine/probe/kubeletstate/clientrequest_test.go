@@ -49,21 +49,22 @@ func TestClientRequest(t *testing.T) {
 	again := listOf("", clientRequest(t, "csr-1", "n1", "9m", denied), clientRequest(t, "csr-2", "n1", "3s", ""))
 	unsigned := listOf("", own(approved))
 	now := servingNow.UTC().Format(time.RFC3339)
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Name, Body string
 		Code       int
 		Says       string
 	}](t, `
-		pending                     | {pending}         | 200
-		  | request csr-1 has waited for approval for 12s (as of {now}; prelet verify looks again). Run: kubectl certificate approve csr-1
-		denied                      | {isDenied}        | 200 | request csr-1 is denied (Policy: unknown machine)
-		denied, and requested again | {again}           | 200 | approve csr-2
-		approved                    | {unsigned}        | 200 | approved, and not signed
-		of others only              | {others}          | 200 | journalctl -u kubelet shows why
-		no right                    | {"kind":"Status"} | 403 | journalctl -u kubelet shows why
-		a token that has expired    | {"kind":"Status"} | 401 | does not accept the token
-		garbage                     | <html>            | 200 | journalctl -u kubelet shows why
-	`, "pending", pending, "now", now, "isDenied", isDenied, "again", again, "unsigned", unsigned, "others", others) {
+- {name: pending, body: '{pending}', code: 200,
+   says: 'request csr-1 has waited for approval for 12s (as of {now}; prelet verify looks again).
+     Run: kubectl certificate approve csr-1'}
+- {name: denied, body: '{isDenied}', code: 200, says: 'request csr-1 is denied (Policy: unknown machine)'}
+- {name: 'denied, and requested again', body: '{again}', code: 200, says: approve csr-2}
+- {name: approved, body: '{unsigned}', code: 200, says: 'approved, and not signed'}
+- {name: of others only, body: '{others}', code: 200, says: journalctl -u kubelet shows why}
+- {name: no right, body: '{"kind":"Status"}', code: 403, says: journalctl -u kubelet shows why}
+- {name: a token that has expired, body: '{"kind":"Status"}', code: 401, says: does not accept the token}
+- {name: garbage, body: <html>, code: 200, says: journalctl -u kubelet shows why}
+`, "pending", pending, "now", now, "isDenied", isDenied, "again", again, "unsigned", unsigned, "others", others) {
 		t.Run(c.Name, func(t *testing.T) {
 			d := demo.New(demo.ServerConfig{})
 			authorized := ""

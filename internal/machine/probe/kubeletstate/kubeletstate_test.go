@@ -60,14 +60,14 @@ func TestHealthz(t *testing.T) {
 	defer s.Close()
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("http_proxy", "http://127.0.0.1:1")
-	for _, c := range table.Rows[struct{ URL, State, Says string }](t, `
-		{s.URL}/healthz            | ok     |
-		{s.URL}/ill                | failed | [-]syncloop failed: reason withheld
-		# a secret may be at the cut
-		{s.URL}/long               | failed | long l…
-		{s.URL}/moved              | failed | 302
-		http://127.0.0.1:1/healthz | failed | refused
-	`, "s.URL", s.URL) {
+	for _, c := range table.YAML[[]struct{ URL, State, Says string }](t, `
+- {url: '{s.URL}/healthz', state: ok}
+- {url: '{s.URL}/ill', state: failed, says: '[-]syncloop failed: reason withheld'}
+# a secret may be at the cut
+- {url: '{s.URL}/long', state: failed, says: long l…}
+- {url: '{s.URL}/moved', state: failed, says: '302'}
+- {url: http://127.0.0.1:1/healthz, state: failed, says: refused}
+`, "s.URL", s.URL) {
 		err := Probe{}.Healthz(t.Context(), c.URL)
 		if verdictOf(err) != c.State || err != nil && !strings.Contains(err.Error(), c.Says) {
 			t.Errorf("%s: %v, want %s with %q", c.URL, err, c.State, c.Says)
@@ -79,17 +79,17 @@ func TestFlags(t *testing.T) {
 	root := t.TempDir()
 	place(t, root, "/proc/42/cmdline", "/usr/bin/kubelet\x00--config=/x\x00--v\x002\x00--node-labels=a=b,c=d e\x00")
 	p := Probe{Root: root}
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		PID   uint32
 		Flags []string
 		State string
 	}](t, `
-		42 | "--node-labels=a=b,c=d e" --v 2 | ok
-		# a part of a word is not the word
-		42 | --node-labels=a=b               | failed
-		42 | --v --v                         | failed
-		43 | --v                             | failed
-	`) {
+- {pid: 42, flags: ['--node-labels=a=b,c=d e', --v, '2'], state: ok}
+# a part of a word is not the word
+- {pid: 42, flags: [--node-labels=a=b], state: failed}
+- {pid: 42, flags: [--v, --v], state: failed}
+- {pid: 43, flags: [--v], state: failed}
+`) {
 		if err := p.Flags(t.Context(), c.PID, c.Flags); verdictOf(err) != c.State {
 			t.Errorf("%d %q: %v, want %s", c.PID, c.Flags, err, c.State)
 		}
@@ -104,15 +104,15 @@ func TestFiles(t *testing.T) {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("text")))
 	zeros := strings.Repeat("0", 64)
 	p := Probe{Root: root}
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Path, Sum, State, Says string
 	}](t, `
-		/etc/a    | {sum}   | ok      |
-		/etc/a    | {zeros} | failed  | /etc/a is not as prelet wrote it
-		/etc/none | {sum}   | failed  | /etc/none is gone
-		/etc/huge | {sum}   | failed  | /etc/huge is not as prelet wrote it
-		/etc/dir  | {sum}   | unknown | /etc/dir
-	`, "sum", sum, "zeros", zeros) {
+- {path: /etc/a, sum: '{sum}', state: ok}
+- {path: /etc/a, sum: '{zeros}', state: failed, says: /etc/a is not as prelet wrote it}
+- {path: /etc/none, sum: '{sum}', state: failed, says: /etc/none is gone}
+- {path: /etc/huge, sum: '{sum}', state: failed, says: /etc/huge is not as prelet wrote it}
+- {path: /etc/dir, sum: '{sum}', state: unknown, says: /etc/dir}
+`, "sum", sum, "zeros", zeros) {
 		err := p.Files(t.Context(), map[string]string{c.Path: c.Sum})
 		if verdictOf(err) != c.State || err != nil && !strings.Contains(err.Error(), c.Says) ||
 			err != nil && strings.Contains(err.Error(), root) && c.State == "failed" {
@@ -198,17 +198,17 @@ func newProbe(t *testing.T, name string, answer *demo.BadResponse) (p Probe, ask
 }
 
 func TestNodeObject(t *testing.T) {
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Code        int
 		Body, State string
 	}](t, `
-		200 | {"kind":"Node","metadata":{"name":"n1"}} | ok
-		200 | <html>                                   | unknown
-		404 | {"kind":"Status","reason":"NotFound","details":{"name":"n1","kind":"nodes"}} | failed
-		404 | not found                                | unknown
-		403 | {"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}} | unknown
-		503 |                                          | unknown
-	`) {
+- {code: 200, body: '{"kind":"Node","metadata":{"name":"n1"}}', state: ok}
+- {code: 200, body: <html>, state: unknown}
+- {code: 404, body: '{"kind":"Status","reason":"NotFound","details":{"name":"n1","kind":"nodes"}}', state: failed}
+- {code: 404, body: not found, state: unknown}
+- {code: 403, body: '{"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}}', state: unknown}
+- {code: 503, state: unknown}
+`) {
 		answer := &demo.BadResponse{Status: c.Code, Body: c.Body}
 		p, asked := newProbe(t, "n1", answer)
 		if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != c.State || *asked != "GET /api/v1/nodes/n1" {
@@ -226,26 +226,28 @@ func TestNodeObject(t *testing.T) {
 func TestPatchLabels(t *testing.T) {
 	var answer demo.BadResponse
 	p, asked := newProbe(t, "n1", &answer)
-	for _, c := range table.Rows[struct {
+	for _, c := range table.YAML[[]struct {
 		Code       int
 		Body, Want string
 	}](t, `
-		200 | {}                                         |
-		403 | {"kind":"Status","message":"is not allowed to modify labels: a.k8s.io/x"}
-		  | refused: is not allowed to modify labels: a.k8s.io/x
-		422 | {"kind":"Status","message":"the server rejected our request due to an error in our request"}
-		  | refused: the server rejected
-		400 | {"kind":"Status","message":"admission webhook \"x\" denied the request: no"}
-		  | refused: admission webhook
-		401 | {"kind":"Status","message":"ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"}
-		  | refused: ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no
-		401 | {"kind":"Status","message":"Unauthorized"} | "unknown: "
-		413 | {"kind":"Status","message":"denied request: too large"} | refused: denied request: too large
-		400 | <html>a portal</html>                      | "unknown: "
-		404 | {"kind":"Status","message":"nodes \"n1\" not found"} | "unknown: "
-		429 | {"kind":"Status","message":"too many requests"} | "unknown: "
-		500 |                                            | "unknown: "
-	`) {
+- {code: 200, body: '{}'}
+- {code: 403, body: '{"kind":"Status","message":"is not allowed to modify labels: a.k8s.io/x"}',
+   want: 'refused: is not allowed to modify labels: a.k8s.io/x'}
+- {code: 422, body: '{"kind":"Status","message":"the server rejected our request due to an error in our request"}',
+   want: 'refused: the server rejected'}
+- {code: 400, body: '{"kind":"Status","message":"admission webhook \"x\" denied the request: no"}',
+   want: 'refused: admission webhook'}
+- {code: 401,
+   body: '{"kind":"Status","message":"ValidatingAdmissionPolicy ''x'' with binding ''y'' denied request: no"}',
+   want: 'refused: ValidatingAdmissionPolicy ''x'' with binding ''y'' denied request: no'}
+- {code: 401, body: '{"kind":"Status","message":"Unauthorized"}', want: 'unknown: '}
+- {code: 413, body: '{"kind":"Status","message":"denied request: too large"}',
+   want: 'refused: denied request: too large'}
+- {code: 400, body: <html>a portal</html>, want: 'unknown: '}
+- {code: 404, body: '{"kind":"Status","message":"nodes \"n1\" not found"}', want: 'unknown: '}
+- {code: 429, body: '{"kind":"Status","message":"too many requests"}', want: 'unknown: '}
+- {code: 500, want: 'unknown: '}
+`) {
 		answer = demo.BadResponse{Status: c.Code, Body: c.Body}
 		err := p.Patch(t.Context(), "n1", "", kubelet.LabelChanges{
 			{Key: "a.k8s.io/x~y", Value: "1"},

@@ -38,24 +38,24 @@ func TestBuild(t *testing.T) {
 	if err := Build(machine(), dir); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range table.Map[string](t, `
-		sys/devices/system/cpu/online               | 0,1,2,3,4,5,6
-		sys/devices/system/cpu/cpu1/topology/thread_siblings_list | 1,5
-		sys/devices/system/cpu/cpu3/topology/thread_siblings_list | 3
-		sys/devices/system/cpu/cpu6/topology/core_siblings_list | 2-3,6-7
-		sys/devices/system/cpu/cpu6/topology/physical_package_id | 1
-		sys/devices/system/node/node1/cpulist       | 2-3,6-7
-		sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages | 3
-		sys/bus/pci/devices/0000:b1:00.0/vendor     | 0x8086
-		sys/bus/pci/devices/0000:b1:00.0/sriov_numvfs | 1
-		sys/bus/pci/devices/0000:b1:00.0/modalias   | pci:v00008086d00001572sv00008086sd00000007bc02sc00i00
-		sys/bus/pci/devices/0000:b1:02.0/physfn/device | 0x1572
-		sys/bus/pci/devices/0000:b1:02.0/numa_node  | -1
-		sys/bus/pci/drivers/i40e/0000:b1:00.0/class | 0x020000
-		sys/class/net/eth0/operstate                | up
-		sys/class/dmi/id/product_name               | Test
-		addresses.json                              | {"eth0":["198.51.100.7/24"]}
-	`) {
+	for name, want := range table.YAML[map[string]string](t, `
+sys/devices/system/cpu/online: 0,1,2,3,4,5,6
+sys/devices/system/cpu/cpu1/topology/thread_siblings_list: 1,5
+sys/devices/system/cpu/cpu3/topology/thread_siblings_list: '3'
+sys/devices/system/cpu/cpu6/topology/core_siblings_list: 2-3,6-7
+sys/devices/system/cpu/cpu6/topology/physical_package_id: '1'
+sys/devices/system/node/node1/cpulist: 2-3,6-7
+sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages: '3'
+sys/bus/pci/devices/0000:b1:00.0/vendor: '0x8086'
+sys/bus/pci/devices/0000:b1:00.0/sriov_numvfs: '1'
+sys/bus/pci/devices/0000:b1:00.0/modalias: pci:v00008086d00001572sv00008086sd00000007bc02sc00i00
+sys/bus/pci/devices/0000:b1:02.0/physfn/device: '0x1572'
+sys/bus/pci/devices/0000:b1:02.0/numa_node: '-1'
+sys/bus/pci/drivers/i40e/0000:b1:00.0/class: '0x020000'
+sys/class/net/eth0/operstate: up
+sys/class/dmi/id/product_name: Test
+addresses.json: '{"eth0":["198.51.100.7/24"]}'
+`) {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if got := strings.TrimSuffix(string(data), "\n"); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, want)

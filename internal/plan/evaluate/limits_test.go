@@ -51,12 +51,8 @@ stage "label" "slow" {
 `)
 	machines := slices.Repeat(SampleMachines()[:1], 4000) // one takes 50 ms
 
-	start := time.Now()
 	got, _ := checkWithin(s, machines, CheckOptions{}, limits.Shared())
 
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("the check took %s, want about the limit of 1s", took)
-	}
 	isLimit := func(d *hcl.Diagnostic) bool {
 		return origin.CodeOf(d) == fault.Limit && d.Summary == "Evaluating the site took more than 1s on all sample machines together"
 	}

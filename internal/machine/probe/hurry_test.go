@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -10,8 +11,10 @@ import (
 	"github.com/prelet/prelet/internal/plan/lang"
 )
 
-// A node that can fall back must not spend the site's whole retry on a cluster that is away.
-func TestHurry(t *testing.T) {
+// A node that can fall back must not spend the site's whole retry on a cluster that is away. The clock is synctest's.
+func TestHurry(t *testing.T) { synctest.Test(t, testHurry) }
+
+func testHurry(t *testing.T) {
 	l := newLive(t, Sources{Root: t.TempDir(), Site: &lang.Site{}})
 	a := tape.Access{
 		Servers: []string{"https://127.0.0.1:1"},

@@ -265,7 +265,7 @@ func TestRun(t *testing.T) {
 	if _, err := program.run(t.Context(), "--fail"); err == nil {
 		t.Error("a program that fails")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // which it always takes
 	defer cancel()
 	if _, err := program.run(ctx, "--flood"); err == nil {
 		t.Error("a program that does not end")

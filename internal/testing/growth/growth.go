@@ -55,6 +55,17 @@ func measure(work func()) float64 {
 	}
 }
 
+// Allocated returns the bytes of memory that the work takes, which are the same on each machine. No other test may run
+// in the process meanwhile.
+func Allocated(work func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+
+	return after.TotalAlloc - before.TotalAlloc
+}
+
 // used returns the processor time of this process. Unlike the clock, it does not depend on what else the machine does.
 func used() time.Duration {
 	var usage syscall.Rusage

@@ -103,8 +103,8 @@ func TestNotifyDoesNotHang(t *testing.T) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("got error %v; want a deadline that is exceeded", err)
 		}
-	case <-time.After(30 * time.Second):
-		t.Error("got nothing after 30s; want an error after one")
+	case <-time.After(5 * time.Minute):
+		t.Error("got nothing after 5m; want an error after one second")
 	}
 }
 

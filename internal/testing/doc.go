@@ -2,7 +2,8 @@
 //
 // Package demo is an API server on loopback, also for `make demo`; script is the language of the tests that follow a
 // node; sample chooses some of very many cases, by a seed that it prints; canary has the secrets for which tests search
-// every output; table reads the cases of a test from a text; growth compares the cost of two sizes of an input.
+// every output; table reads the cases of a test from a text; osfile reads and writes its files; growth compares the
+// cost of two sizes of an input.
 //
 // The wing may import everything, and nothing but tests, the demo and the benchmarks imports it.
 //

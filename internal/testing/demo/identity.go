@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
 	"net"
 	"time"
 )
@@ -199,4 +200,17 @@ func SignText(text, id, secret string) string {
 	signature := encode(mac.Sum(nil))
 
 	return header + ".." + signature
+}
+
+// Credentials are those of a node, by their names. Each ends with a new line, as its file does.
+type Credentials map[string]string
+
+// Read returns a credential.
+func (c Credentials) Read(name string) ([]byte, error) {
+	text, isThere := c[name]
+	if !isThere {
+		return nil, fs.ErrNotExist
+	}
+
+	return []byte(text + "\n"), nil
 }

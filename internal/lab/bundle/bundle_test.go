@@ -15,14 +15,10 @@ func write(t *testing.T, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "node.tar.gz")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	b := Bundle{files: []file{{name, text}}}
-	if err := b.Encode(f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Encode(f))
 
 	return path
 }
@@ -44,27 +40,29 @@ func TestReadFile(t *testing.T) {
 func TestBundleThatExpands(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node.tar.gz")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	zip := gzip.NewWriter(f)
 	archive := tar.NewWriter(zip)
-	if err := archive.WriteHeader(&tar.Header{Name: folder + "large", Size: maxExpanded}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, archive.WriteHeader(&tar.Header{Name: folder + "large", Size: maxExpanded}))
 	chunk := make([]byte, maxExpanded/64)
 	for range 64 {
 		if _, err := archive.Write(chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(archive.Close(), zip.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(archive.Close(), zip.Close()))
 
 	const want = "it expands to more than 268435456 bytes"
 	if _, err := ReadRecording(path); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a bundle of %d bytes and a header: got %v, want %q", int64(maxExpanded), err, want)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -17,9 +17,7 @@ func TestEditedRecording(t *testing.T) {
 		Answer:   tape.Hardware.Answer(tape.Facts{NICs: []tape.NIC{{}}}),
 	}}}
 	var b bytes.Buffer
-	if err := r.Encode(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Encode(&b))
 
 	for _, c := range table.YAML[[]struct{ Old, New, Want string }](t, `
 - {}

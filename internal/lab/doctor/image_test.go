@@ -1,9 +1,6 @@
 package doctor
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,29 +9,21 @@ import (
 	"github.com/prelet/prelet/internal/lab/doctor/image"
 	"github.com/prelet/prelet/internal/model/check"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // newImage makes a root folder with files.
 func newImage(t *testing.T, files map[string]string) nodefile.Root {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range files {
-		put(t, root, name, text)
-	}
+	osfile.WriteTree(t, root, files)
 
 	return nodefile.Root(root)
 }
 
 func put(t *testing.T, root, name, text string) {
 	t.Helper()
-	file := filepath.Join(root, name)
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
-	if to, isLink := strings.CutPrefix(text, "-> "); isLink {
-		err = errors.Join(err, os.Symlink(to, file))
-	} else {
-		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
-	}
-	must(t, err)
+	osfile.WriteTree(t, root, map[string]string{name: text})
 }
 
 const (

@@ -11,11 +11,12 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lab"
 	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 func TestEachMachine(t *testing.T) {
 	dir := t.TempDir()
-	putTestFiles(t, dir, map[string]string{"b.prelet": "", "a.prelet.gz": "", "c.txt": ""})
+	osfile.WriteTree(t, dir, map[string]string{"b.prelet": "", "a.prelet.gz": "", "c.txt": ""})
 	file := filepath.Join(dir, "b.prelet")
 
 	errEnd := errors.New("end")
@@ -56,7 +57,7 @@ func TestEachMachine(t *testing.T) {
 // A signal ends the command after the recording that is being read.
 func TestEachMachineStops(t *testing.T) {
 	dir := t.TempDir()
-	putTestFiles(t, dir, map[string]string{"a.prelet": "", "b.prelet": ""})
+	osfile.WriteTree(t, dir, map[string]string{"a.prelet": "", "b.prelet": ""})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
@@ -74,10 +75,8 @@ func TestEachMachineStops(t *testing.T) {
 func TestExplainOverFolder(t *testing.T) {
 	dir := t.TempDir()
 	recording, err := os.ReadFile("../../../testdata/recordings/v1/gpu.prelet")
-	if err != nil {
-		t.Fatal(err)
-	}
-	putTestFiles(t, dir, map[string]string{"a.prelet": string(recording)})
+	must(t, err)
+	osfile.WriteTree(t, dir, map[string]string{"a.prelet": string(recording)})
 
 	for _, c := range []struct {
 		name, from      string

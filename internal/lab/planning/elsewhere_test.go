@@ -10,9 +10,7 @@ import (
 // The root of the running system is not one to write below while its units run, by whatever name.
 func TestRootOfTheRunningSystem(t *testing.T) {
 	link := t.TempDir() + "/link"
-	if err := os.Symlink("/", link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/", link))
 	for _, root := range []string{"/", "/usr/..", link, link + "/"} {
 		for _, systemd := range []bool{true, false} {
 			a := &machine.Env{On: &machine.Host{Systemd: systemd}}

@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/lab"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // evalTest evaluates an expression of a session, which must have a value, and returns it with its plan.
@@ -31,16 +32,12 @@ func evalTest(t *testing.T, s *Session, text string) (value string, plan *evalua
 // A session reads a recording once, and has one plan of it.
 func TestSessionOfRecording(t *testing.T) {
 	b, err := os.ReadFile("../../../testdata/recordings/v1/gpu.prelet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &Session{Env: newTestEnv(), Request: lab.Request{From: writeTestFile(t, "a.prelet", string(b))}}
 	defer s.Close()
 
 	_, first := evalTest(t, s, "node.labels")
-	if err := os.Remove(s.From); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(s.From))
 	for _, text := range []string{"1 + 1", "node.labels", `stage["detect-hw"].node.memory`} {
 		if value, plan := evalTest(t, s, text); plan != first || value == "" {
 			t.Errorf("%s: value %q, the first plan: %v; want a value of the first plan", text, value, plan == first)
@@ -52,10 +49,8 @@ func TestSessionOfRecording(t *testing.T) {
 // is not kept.
 func TestSessionOfNode(t *testing.T) {
 	root := t.TempDir()
-	putTestFiles(t, root, map[string]string{"etc/a": "old", "site.hcl": "stage {"})
-	if err := errors.Join(os.Chmod(root, 0o755), os.Chmod(filepath.Join(root, "etc/a"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	osfile.WriteTree(t, root, map[string]string{"etc/a": "old", "site.hcl": "stage {"})
+	must(t, errors.Join(os.Chmod(root, 0o755), os.Chmod(filepath.Join(root, "etc/a"), 0o644)))
 	w := lab.Request{Where: machine.Where{Root: root, Config: []string{filepath.Join(root, "site.hcl")}}}
 	s := &Session{Env: newTestEnv(), Request: w}
 	defer s.Close()
@@ -75,11 +70,11 @@ stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
   ca_certificate { when = false }
 }`
-	putTestFiles(t, root, map[string]string{"site.hcl": site})
+	osfile.WriteTree(t, root, map[string]string{"site.hcl": site})
 	if got, _ := evalTest(t, s, `file("/etc/a")`); got != `"old"` {
 		t.Errorf("the first value is %s, want \"old\"", got)
 	}
-	putTestFiles(t, root, map[string]string{"etc/a": "new", "site.hcl": "stage {"})
+	osfile.WriteTree(t, root, map[string]string{"etc/a": "new", "site.hcl": "stage {"})
 	_, small := evalTest(t, s, "1 + 1")
 	got, whole := evalTest(t, s, `node.labels["example.com/a"]`)
 	if got != `"old"` || whole == small {
@@ -89,7 +84,7 @@ stage "write" "kubelet" {
 		t.Error("the whole plan is not kept")
 	}
 
-	putTestFiles(t, root, map[string]string{"site.hcl": site})
+	osfile.WriteTree(t, root, map[string]string{"site.hcl": site})
 	next := &Session{Env: newTestEnv(), Request: w}
 	defer next.Close()
 	if got, _ := evalTest(t, next, `file("/etc/a")`); got != `"new"` {

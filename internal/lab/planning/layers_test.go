@@ -54,9 +54,7 @@ func writeLayers(t *testing.T, seed uint64, folders []string) {
 		}
 		files["t.tftpl"] = fmt.Sprintf("text-%d", n)
 
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o755))
 		for _, name := range []string{"00-base.hcl", "10-a.hcl", "20-b.hcl", "a.prelet.vars", "t.tftpl", "z.prelet.vars"} {
 			path := filepath.Join(dir, name)
 			text, has := files[name]
@@ -70,9 +68,7 @@ func writeLayers(t *testing.T, seed uint64, folders []string) {
 			default:
 				err = os.WriteFile(path, []byte(text), 0o644)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 	}
 }
@@ -82,17 +78,11 @@ func planLayers(t *testing.T, root string, config []string) string {
 	t.Helper()
 
 	facts, err := filepath.Abs("../../../testdata/hardware/facts/bare-vm.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := lab.Request{Where: machine.Where{Root: root, Config: config, Hardware: facts}, KubeletVersion: "1.36"}
-	if err := w.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Check())
 	p, err := Node(t.Context(), newTestEnv(), w, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p.Plan.Hash == "" {
 		t.Errorf("plan of %q: got %v, want a complete plan", config, p.Plan.Diagnostics)
 	}
@@ -149,20 +139,24 @@ func TestLaterLockHasPrecedence(t *testing.T) {
 func TestStrictNamesFilesThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"site.hcl": "stage \"detect-hw\" \"x\" {}\n", "50-site.tf": "locals {}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 
 	got, err := sites.Validate(newTestEnv(), sites.ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{dir}}}, Strict: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var shown []string
 	for _, d := range got.Diagnostics {
 		shown = append(shown, origin.Severity(d)+" "+d.Summary)
 	}
 	if text := strings.Join(shown, "\n"); got.IsValid() || !strings.Contains(text, "warning "+dir+"/50-site.tf is not read") {
 		t.Errorf("got valid %t and %q, want a warning that 50-site.tf is not read", got.IsValid(), text)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

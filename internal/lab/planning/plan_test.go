@@ -2,7 +2,6 @@ package planning
 
 import (
 	"cmp"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,27 +14,20 @@ import (
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // TestUnitFlagsOfPlan: a plan checks the environment files of the kubelet's unit for the installed kubelet, as they will
 // be with the files of the site, and not those of this machine for a recorded one.
 func TestUnitFlagsOfPlan(t *testing.T) {
 	root := t.TempDir()
-	for file, text := range map[string]string{
+	osfile.WriteTree(t, root, map[string]string{
 		"/etc/systemd/system/kubelet.service": "[Service]\nEnvironmentFile=/etc/kubelet.d/*.env\n" +
 			"EnvironmentFile=/etc/default/%N\nExecStart=/usr/bin/kubelet $A $B $C --hostname-override %H --node-labels=a=%H\n",
 		"/etc/default/kubelet": "C=--dynamic-config-dir=x\n",
 		"/etc/kubelet.d/a.env": "A=--network-plugin=cni\n",
 		"/etc/kubelet.d/b.env": "B=--container-runtime=remote\n",
-	} {
-		file = filepath.Join(root, file)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 
 	removed := evaluate.FileChange{File: desired.File{Path: "/etc/kubelet.d/b.env"}, Action: "delete"}
 	fixed := desired.File{Path: "/etc/kubelet.d/a.env", Kind: desired.Regular, Text: secret.PlainText("A=--v=2\n")}
@@ -73,12 +65,7 @@ func TestUnitFlagsOverWarning(t *testing.T) {
 	root := t.TempDir()
 	folder := filepath.Join(root, "etc/systemd/system")
 	text := "[Service]\nEnvironment=A=--network-plugin=cni\nEnvironmentFile=-/etc/vendor.env\nExecStart=/usr/bin/kubelet $A\n"
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "kubelet.service"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	osfile.Write(t, filepath.Join(folder, "kubelet.service"), text, 0o644)
 
 	const summary = "The kubelet would not start with --network-plugin"
 	at := &hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: 7}}

@@ -23,9 +23,7 @@ func TestFacts(t *testing.T) {
 	}
 	for i := 0; i < len(archive.Files); i += 2 {
 		var f tape.Facts
-		if err := json.Unmarshal(archive.Files[i].Data, &f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(archive.Files[i].Data, &f))
 		want, write, width := archive.Files[i+1], FactsText, 80
 		if strings.HasSuffix(want.Name, ".topology") {
 			write, width = TopologyText, 60
@@ -47,14 +45,10 @@ func TestEveryReasonIsPrinted(t *testing.T) {
 	oneLine := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var f tape.Facts
 		var text bytes.Buffer
-		if err := errors.Join(json.Unmarshal(raw, &f), FactsText(&text, f, Style{Width: 80})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(json.Unmarshal(raw, &f), FactsText(&text, f, Style{Width: 80})))
 		for _, u := range f.Unknown {
 			alike := oneLine(withoutDevices(u).Why) // as it is printed of many devices
 			if got := oneLine(text.String()); !strings.Contains(got, oneLine(u.Why)) && !strings.Contains(got, alike) {
@@ -110,12 +104,18 @@ func TestFactsFitTheScreen(t *testing.T) {
 		)
 	}
 	var b bytes.Buffer
-	if err := FactsText(&b, f, Style{Width: 80}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, FactsText(&b, f, Style{Width: 80}))
 	for l := range strings.Lines(b.String()) {
 		if columns(strings.TrimSuffix(l, "\n")) > 80 {
 			t.Errorf("got %q, want at most 80 columns", l)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -19,9 +19,7 @@ func TestFleetMarkdownEscapes(t *testing.T) {
 		Machines: []fleet.Member{{Source: "a.prelet", Reason: "see @all"}},
 	}}}
 	var b bytes.Buffer
-	if err := FleetMarkdown(&b, FleetView{r, FleetNames}, Style{Width: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, FleetMarkdown(&b, FleetView{r, FleetNames}, Style{Width: 100}))
 
 	for _, want := range []string{
 		`<summary>1 machine: + config cluster_DNS = ["&lt;b&gt;"]</summary>`,

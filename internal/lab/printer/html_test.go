@@ -248,13 +248,9 @@ func pictureOf(t *testing.T, page, from, to string) string {
 func TestMachineHTML(t *testing.T) {
 	const narrow, broken, held = "0000:0c:00.0", "0000:15:00.0", "0000:1e:00.0"
 	text, err := os.ReadFile("../../../testdata/hardware/facts/mi300x.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var f tape.Facts
-	if err := json.Unmarshal(text, &f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &f))
 	for i, a := range f.Accelerators {
 		if *a.Address == narrow {
 			f.Accelerators[i].PCIe.Width = new(8)

@@ -50,9 +50,7 @@ func TestJUnit(t *testing.T) {
 `
 	var b bytes.Buffer
 	hide := func(s string) string { return strings.ReplaceAll(s, "secret", "(sensitive)") }
-	if err := JUnit(&b, testResults(), hide); err != nil {
-		t.Fatal(err)
-	}
+	must(t, JUnit(&b, testResults(), hide))
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("report (-want +got):\n%s", d)
 	}
@@ -61,9 +59,7 @@ func TestJUnit(t *testing.T) {
 func TestWorkflowCommands(t *testing.T) {
 	var b bytes.Buffer
 	for _, r := range testResults() {
-		if err := TestAnnotations(&b, r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, TestAnnotations(&b, r))
 	}
 	want := "::error file=a.prelettest.hcl,line=3,col=5,title=two [dgx]%3A The condition is false::" +
 		"100%25 <wrong>,%0Asecret%0Agot  \"a\"%0Awant \"b\"\n"

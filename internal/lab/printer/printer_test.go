@@ -127,9 +127,7 @@ func snippet(t *testing.T, src []byte, from, to int) string {
 	}
 	d := origin.Error(fault.WrongType, place, "Wrong", "It is.")
 	var b bytes.Buffer
-	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{d}, Style{Width: 80}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{d}, Style{Width: 80}))
 
 	return b.String()
 }

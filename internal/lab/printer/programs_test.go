@@ -14,9 +14,7 @@ import (
 // The page documents each field of a plan's document.
 func TestPlanFieldsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../../docs/operators/programs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var walk func(reflect.Type)
 	seen := map[reflect.Type]bool{}
 	walk = func(ty reflect.Type) {

@@ -27,9 +27,7 @@ func TestScreen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := screen.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, screen.Close())
 	want := "\x1b[31mred\x1b[0m " + `\x1b[31mforged\x1b[0m \u202e grün (sensitive) \xc3`
 	if b.String() != want {
 		t.Errorf("got  %q\nwant %q", b.String(), want)
@@ -93,14 +91,12 @@ func TestSecretsAreRedactedBeforeLayout(t *testing.T) {
 			"It is "+canary,
 			"The value "+canary+" is wrong.",
 		)
-		if err := Diagnostics(
+		must(t, Diagnostics(
 			s.screen,
 			map[string][]byte{"a.hcl": []byte("x = \"" + canary + "\"")},
 			hcl.Diagnostics{d},
 			s,
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 		fmt.Fprintln(s.screen, strings.Join(s.table([][]string{{"name", canary}}, width, nil), "\n"))
 		fmt.Fprintln(s.screen, s.formatBrief(canary, width))
 		if strings.Contains(b.String(), "CANARY") {

@@ -100,13 +100,9 @@ func TestEveryFunctionIsListed(t *testing.T) {
 // TestSlugVectors compares the examples of the reference with the vectors for other implementations.
 func TestSlugVectors(t *testing.T) {
 	b, err := os.ReadFile("../../model/functions/testdata/slug.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var vectors []struct{ Text, Slug, Why string }
-	if err := json.Unmarshal(b, &vectors); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &vectors))
 	want := map[string]string{"slug(null)": "null"}
 	for _, v := range vectors {
 		want[fmt.Sprintf("slug(%q)", v.Text)] = fmt.Sprintf("%q", v.Slug)
@@ -204,9 +200,7 @@ func TestDifferencesFromTerraform(t *testing.T) {
 			return "error"
 		}
 		b, err := ctyjson.Marshal(v, v.Type())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 
 		return string(b)
 	}
@@ -220,5 +214,13 @@ func TestDifferencesFromTerraform(t *testing.T) {
 		if got := result(d.Call, theirs); got != d.Terraform {
 			t.Errorf("%s in Terraform: got %s, want %s", d.Call, got, d.Terraform)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -121,9 +121,7 @@ func TestPages(t *testing.T) {
 
 func TestDocumentJSON(t *testing.T) {
 	b, err := json.Marshal(Describe(small()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `{"format_version":1,` +
 		`"blocks":[{"type":"box","doc":"A box.","max":1,"attributes":[{"name":"size","type":"number","doc":"How large: a | b.","required":true}],"phase":"static"},` +
 		`{"type":"bag","doc":"Anything.","free":true}],` +

@@ -25,9 +25,7 @@ func TestReferenceIsFresh(t *testing.T) {
 
 	for _, dir := range []string{"reference", "codes"} {
 		files, err := filepath.Glob(filepath.Join("../../../docs", dir, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, p := range files {
 			if name := dir + "/" + filepath.Base(p); pages[name] == "" {
 				t.Errorf("docs/%s is not generated any more: remove it", name)
@@ -50,9 +48,7 @@ func TestWrite(t *testing.T) {
 	}
 
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	if err := Write(file); fault.CodeOf(err) != fault.CannotWrite {
 		t.Errorf("Write below a file: %v, want code %q", err, fault.CannotWrite)
 	}

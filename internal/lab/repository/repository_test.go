@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -17,12 +18,7 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string, mode os.FileMode) {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, path, text, 0o600)
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -98,13 +94,7 @@ func TestMachines(t *testing.T) {
 		"fleet/a.prelet", "fleet/b.prelet.gz", "fleet/notes.txt", "fleet/c.tar.gz", "tree/sys/x", "hw/vm.json", "hw/notes.txt",
 		"one.tar.gz", "empty/x.txt", "image/a.hcl",
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, filepath.Join(dir, name), "", 0o644)
 	}
 
 	for _, c := range table.YAML[[]struct{ Machines, Want, Place string }](t, `
@@ -138,13 +128,7 @@ func TestGlob(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"org/repo/.git/x", "org/repo/ring/.prelet.hcl", "org/repo/fleet/a.json", "org/bare/x.json",
 		"org/other/c.json"} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, filepath.Join(dir, name), "", 0o644)
 	}
 	if err := os.Symlink("/", filepath.Join(dir, "org/repo/ring/all")); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -103,7 +104,7 @@ func TestFormat(t *testing.T) {
 `) {
 		t.Run(c.Name, func(t *testing.T) {
 			dir := t.TempDir()
-			putTestFiles(t, dir, c.Files)
+			osfile.WriteTree(t, dir, c.Files)
 
 			got, err := Format([]string{dir}, c.Check)
 			if fault.CodeOf(err) != c.Err {
@@ -125,30 +126,10 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// putTestFiles writes files below dir. A text "-> TARGET" makes a symbolic link.
-func putTestFiles(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if len(text) > 3 && text[:3] == "-> " {
-			err = os.Symlink(text[3:], path)
-		} else {
-			err = os.WriteFile(path, []byte(text), 0o640)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // An error ends the command, and the result has the files that were formatted before it.
 func TestFormatErrors(t *testing.T) {
 	dir := t.TempDir()
-	putTestFiles(t, dir, map[string]string{"a.hcl": uglySite, "b.json": "{}"})
+	osfile.WriteTree(t, dir, map[string]string{"a.hcl": uglySite, "b.json": "{}"})
 
 	got, err := Format([]string{filepath.Join(dir, "a.hcl"), filepath.Join(dir, "b.json")}, false)
 	if fault.CodeOf(err) != fault.Usage || len(got.Changed()) != 1 {
@@ -163,16 +144,12 @@ func TestFormatErrors(t *testing.T) {
 // A file keeps its permissions.
 func TestFormatKeepsMode(t *testing.T) {
 	path := writeTestFile(t, "a.hcl", uglySite)
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o600))
 	if _, err := Format([]string{path}, false); err != nil {
 		t.Fatal(err)
 	}
 	st, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if st.Mode().Perm() != 0o600 {
 		t.Errorf("mode %o after Format, want 600", st.Mode().Perm())
 	}
@@ -204,4 +181,12 @@ func (endless) Read(p []byte) (int, error) {
 		p[i] = '#'
 	}
 	return len(p), nil
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

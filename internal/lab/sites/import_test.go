@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const testPin = "sha256:c4fb9ec8e0051b9a7bec575444da6356eb9bad26f409264e7719b16424e2c270"
 
 func TestImport(t *testing.T) {
 	dir := t.TempDir()
-	putTestFiles(t, dir, map[string]string{
+	osfile.WriteTree(t, dir, map[string]string{
 		"good.json": `{"apiserver": "h:6443"}`, "bad.json": "{\n\"apiserver\": }", "full/x": "", "file": "",
 		"flow.yaml": "{apiVersion: kubeadm.k8s.io/v1beta4, kind: JoinConfiguration, discovery: {bootstrapToken: " +
 			"{apiServerEndpoint: 'h:6443', caCertHashes: ['" + testPin + "']}}}",

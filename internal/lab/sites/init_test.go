@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 func TestInit(t *testing.T) {
 	dir := t.TempDir()
-	putTestFiles(
+	osfile.WriteTree(
 		t,
 		dir,
 		map[string]string{"taken/10-base.hcl": "", "vars/a.prelet.vars": "", "file": "", "ca.crt": "no PEM"},
@@ -71,9 +72,7 @@ func TestInit(t *testing.T) {
 				return
 			}
 			text, err := os.ReadFile(got)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, s := range append(o.Servers, o.Hashes...) {
 				if !strings.Contains(string(text), `"`+s+`"`) {
 					t.Errorf("Init: the site does not contain %q:\n%s", s, text)

@@ -88,9 +88,7 @@ func TestMistakesOfOperators(t *testing.T) {
 	} {
 		o := ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}}
 		v, err := Validate(newTestEnv(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, d := range v.Diagnostics {
 			if code := origin.CodeOf(d); code != fault.Code("") {

@@ -17,9 +17,7 @@ import (
 func TestManyRunsLoadOneSite(t *testing.T) {
 	dir := t.TempDir()
 	facts, err := filepath.Abs("../../../testdata/hardware/facts/bare-vm.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{
 		"site.hcl":         "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n  labels = { a = \"b\" }\n}\n",
 		"a.prelettest.hcl": "",
@@ -33,9 +31,7 @@ func TestManyRunsLoadOneSite(t *testing.T) {
 		}
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 
 	e := &machine.Env{Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: secret.NewRedactor()}

@@ -2,7 +2,6 @@ package sites
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -29,9 +29,7 @@ func newTestEnv() *machine.Env {
 func writeTestFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	osfile.Write(t, path, text, 0o644)
 	return path
 }
 
@@ -145,9 +143,7 @@ func TestValidateSaysWhatEachPlanRefuses(t *testing.T) {
 	} {
 		o := ValidateOptions{Request: lab.Request{Where: machine.Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}}
 		got, err := Validate(newTestEnv(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found := ""
 		for _, d := range got.Diagnostics {
 			found += string(origin.CodeOf(d)) + ": " + d.Error() + "\n"
@@ -263,12 +259,7 @@ data:
     apiVersion: kubelet.config.k8s.io/v1beta1
     kind: KubeletConfiguration` + fields
 	file := filepath.Join(folder, "kube-system", "kubelet-config.yaml")
-	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	osfile.Write(t, file, text, 0o644)
 }
 
 // TestValidateWithMissingObject holds that a ConfigMap that the folder for --objects does not have is a warning.

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // TestOpen refuses what a read would wait for: a pipe without a writer, and files of /proc, which are regular.
 func TestOpen(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, "/dev/zero", "/proc/self/status"} {
 		if f, err := Open(path); !errors.Is(err, ErrNotRegular) {
 			t.Errorf("%s: got %v, %v; want %v", path, f, err, ErrNotRegular)
@@ -41,9 +41,7 @@ func TestWritePage(t *testing.T) {
 		os.Symlink("/proc/self/fd/1", link),
 		os.WriteFile(file, []byte("old"), 0o600),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 
 	for path, want := range map[string]fs.FileMode{pipe: fs.ModeNamedPipe, link: fs.ModeSymlink, dir: fs.ModeDir} {
@@ -66,37 +64,25 @@ func TestWritePage(t *testing.T) {
 func TestWritePageThroughLink(t *testing.T) {
 	dir := t.TempDir()
 	others := filepath.Join(dir, "others")
-	for _, err := range []error{
-		os.MkdirAll(filepath.Join(dir, "pages"), 0o755),
-		os.Mkdir(others, 0o755),
-		os.WriteFile(filepath.Join(dir, "pages/file"), []byte("old"), 0o600),
-		os.Symlink("pages/file", filepath.Join(dir, "link")),
-		os.Symlink(filepath.Join(dir, "link"), filepath.Join(dir, "second")),
-		os.Symlink("../pages/file", filepath.Join(others, "link")),
-		os.Symlink("/nowhere", filepath.Join(dir, "dangling")),
-		os.Symlink("loop", filepath.Join(dir, "loop")),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	osfile.WriteTree(t, dir, map[string]string{
+		"pages/file": "old",
+		"link":       "-> pages/file",
+		"second":     "-> " + filepath.Join(dir, "link"),
+		"dangling":   "-> /nowhere",
+		"loop":       "-> loop",
+	})
+	osfile.WriteTree(t, others, map[string]string{"link": "-> ../pages/file"})
 	open, err := os.OpenFile(filepath.Join(dir, "open"), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer open.Close()
-	if err := os.Symlink(fmt.Sprintf("/proc/self/fd/%d", open.Fd()), filepath.Join(dir, "stdout")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(fmt.Sprintf("/proc/self/fd/%d", open.Fd()), filepath.Join(dir, "stdout")))
 
 	wants := map[string]string{
 		"link": "", "second": "", "dangling": "no such file", "loop": "too many",
 		"stdout": "not a regular file; standard output is -",
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(others, 1000, 1000); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(others, 1000, 1000))
 		wants["others/link"] = "name the file itself"
 	}
 	for name, want := range wants {
@@ -126,5 +112,13 @@ func TestWriteReportToStdout(t *testing.T) {
 	want := "/dev/null: not a regular file; name a file, or leave it out"
 	if err := WriteReport("/dev/null", nil); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v; want %q", err, want)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -124,9 +125,7 @@ func newImage(t *testing.T, files ...map[string]string) nodefile.Root {
 	t.Helper()
 	root := t.TempDir()
 	for _, some := range files {
-		for name, text := range some {
-			put(t, root, name, text)
-		}
+		osfile.WriteTree(t, root, some)
 	}
 
 	return nodefile.Root(root)
@@ -134,14 +133,7 @@ func newImage(t *testing.T, files ...map[string]string) nodefile.Root {
 
 func put(t *testing.T, root, name, text string) {
 	t.Helper()
-	file := filepath.Join(root, name)
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
-	if to, isLink := strings.CutPrefix(text, "-> "); isLink {
-		err = errors.Join(err, os.Symlink(to, file))
-	} else {
-		err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
-	}
-	must(t, err)
+	osfile.WriteTree(t, root, map[string]string{name: text})
 }
 
 func find(root nodefile.Root) Found {

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -8,9 +9,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // box is a root folder with a state folder in it.
@@ -131,36 +133,15 @@ type inode struct {
 	mtime time.Time
 }
 
-// look reads the whole tree but the state folder.
+// look reads the whole tree but the state folder, and the folders that are made for it.
 func (b *box) look() map[string]inode {
 	b.t.Helper()
-	out := map[string]inode{}
-	err := filepath.WalkDir(b.root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if p == b.o.Dir {
-			return fs.SkipDir
-		}
-		i, err := d.Info()
-		if err != nil {
-			return err
-		}
-		n := inode{node: node{mode: i.Mode()}, ino: i.Sys().(*syscall.Stat_t).Ino, mtime: i.ModTime()}
-		if i.Mode().IsRegular() {
-			c, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			n.content = string(c)
-		}
-		if strings.HasPrefix(p, filepath.Join(b.root, "var")) {
-			return nil // made for the state folder
-		}
-		out["/"+strings.TrimPrefix(strings.TrimPrefix(p, b.root), "/")] = n
-		return nil
-	})
+	all, err := osfile.Look(b.root, b.o.Dir, b.path("/var"))
 	must(b.t, err)
+	out := map[string]inode{}
+	for p, i := range all {
+		out[cmp.Or(p, "/")] = inode{node{i.Mode, i.Content}, i.Number, i.Modified}
+	}
 	return out
 }
 

@@ -2,10 +2,11 @@ package generation
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // TestIntact: every bit of a generation's file and of its status counts.
@@ -30,12 +31,12 @@ func TestIntact(t *testing.T) {
 			b.spoil(p, bit)
 		}
 		for what, content := range map[string][]byte{"shorter": doc[:len(doc)-1], "longer": append(slices.Clone(doc), 'x'), "empty": {}} {
-			must(t, os.WriteFile(p, content, 0o600))
+			osfile.Write(t, p, content, 0o600)
 			if err := s.checkIntact(1); !isDamaged(err) {
 				t.Errorf("%s, %s: got %v, want a damage", name, what, err)
 			}
 		}
-		must(t, os.WriteFile(p, doc, 0o600))
+		osfile.Write(t, p, doc, 0o600)
 	}
 }
 
@@ -44,5 +45,5 @@ func (b *box) spoil(p string, bit int) {
 	b.t.Helper()
 	doc := read(b.t, p)
 	doc[bit/8] ^= 1 << (bit % 8)
-	must(b.t, os.WriteFile(p, doc, 0o600))
+	osfile.Write(b.t, p, doc, 0o600)
 }

@@ -254,18 +254,6 @@ func fill(t *testing.T, p string) {
 	}
 }
 
-// TestImmutable needs a file system with flags and the right to set them.
-func TestImmutable(t *testing.T) {
-	b := boxAt(t, filepath.Join(t.TempDir(), "root"))
-	b.write("/etc/kubernetes/a", "a", 0o644)
-	makeImmutable(t, b.path("/etc/kubernetes/a"))
-	s := b.open()
-	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", "b")))
-	if fault.CodeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), "chattr -i") {
-		t.Error(err)
-	}
-}
-
 // TestImmutableState sets the immutable flag of the state folder, and of everything in it. The node still
 // reads what is in place, so that its kubelet starts on it; every change is refused with the flag as the reason.
 func TestImmutableState(t *testing.T) {

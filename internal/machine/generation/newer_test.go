@@ -1,10 +1,11 @@
 package generation
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // asNewer writes a document of the store again as a later version, with a member that this one does not know. What
@@ -12,12 +13,11 @@ import (
 func (b *box) asNewer(name string) {
 	b.t.Helper()
 	path := filepath.Join(b.o.Dir, name)
-	text, err := os.ReadFile(path)
-	must(b.t, err)
+	text := osfile.Read(b.t, path)
 	line, rest, _ := strings.Cut(string(text), "\n")
 	body := strings.Replace(line[:strings.LastIndex(line, sealBegin)], `{"version":2`, `{"version":3,"later":1`, 1)
 	sealed := body + sealBegin + Checksum([]byte(body)) + sealEnd + rest
-	must(b.t, os.WriteFile(path, []byte(sealed), 0o600))
+	osfile.Write(b.t, path, sealed, 0o600)
 }
 
 // TestReleasedDocuments: the journal and the list of held plans of each released version are read.

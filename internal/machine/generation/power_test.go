@@ -64,23 +64,17 @@ func (p *power) now() (map[uint64]map[string]entry, map[uint64]string) {
 		bytes[inoOf(i)] = string(c)
 		return err
 	})
-	if err != nil {
-		p.b.t.Fatal(err)
-	}
+	must(p.b.t, err)
 	return names, bytes
 }
 
 func (p *power) list(dir string) map[string]entry {
 	all, err := os.ReadDir(dir)
-	if err != nil {
-		p.b.t.Fatal(err)
-	}
+	must(p.b.t, err)
 	out := map[string]entry{}
 	for _, d := range all {
 		i, err := d.Info()
-		if err != nil {
-			p.b.t.Fatal(err)
-		}
+		must(p.b.t, err)
 		out[d.Name()] = entry{ino: inoOf(i), mode: i.Mode()}
 	}
 	return out
@@ -105,9 +99,7 @@ func (p *power) hook(op, path string) {
 		p.names[inoOf(i)] = p.list(path)
 	case op == opFsync:
 		c, err := os.ReadFile(path)
-		if err != nil {
-			p.b.t.Fatal(err)
-		}
+		must(p.b.t, err)
 		p.bytes[inoOf(i)] = string(c)
 	}
 }
@@ -128,13 +120,9 @@ func (p *power) killAt(k int) func(op, path string) error {
 func (p *power) cut(dir string, luck func() bool) *box {
 	names, bytes := p.now()
 	root := filepath.Join(dir, "root")
-	if err := os.RemoveAll(root); err != nil {
-		p.b.t.Fatal(err)
-	}
+	must(p.b.t, os.RemoveAll(root))
 	i, err := os.Lstat(p.b.root)
-	if err != nil {
-		p.b.t.Fatal(err)
-	}
+	must(p.b.t, err)
 	var build func(at string, e entry)
 	build = func(at string, e entry) {
 		var err error
@@ -164,9 +152,7 @@ func (p *power) cut(dir string, luck func() bool) *box {
 				err = os.Chmod(at, e.mode)
 			}
 		}
-		if err != nil {
-			p.b.t.Fatal(err)
-		}
+		must(p.b.t, err)
 	}
 	build(root, entry{ino: inoOf(i), mode: i.Mode()})
 	return boxAt(p.b.t, root)

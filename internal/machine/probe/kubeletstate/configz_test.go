@@ -3,7 +3,6 @@ package kubeletstate
 import (
 	"crypto/tls"
 	"encoding/pem"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,15 +11,6 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/testing/demo"
 )
-
-type credentials map[string]string
-
-func (c credentials) Read(name string) ([]byte, error) {
-	if text, ok := c[name]; ok {
-		return []byte(text), nil
-	}
-	return nil, errors.New("no such credential")
-}
 
 // The kubelet's own certificate is the one in its file. Without permission or connection the result is unknown.
 func TestConfigz(t *testing.T) {
@@ -63,7 +53,7 @@ func TestConfigz(t *testing.T) {
 		}
 		return "ok", strings.Join(differ, ", ")
 	}
-	good := Probe{Root: root, Credentials: credentials{"configz": string(cert) + string(key)}}
+	good := Probe{Root: root, Credentials: demo.Credentials{"configz": string(cert) + string(key)}}
 	for _, c := range []struct {
 		name, served string
 		probe        Probe
@@ -76,8 +66,8 @@ func TestConfigz(t *testing.T) {
 		{"another", "/pki/kubelet.crt", good, 200, "", 110.0, "ok", "maxPods is 64 and not 110"},
 		{"somebody else answers", "/pki/other.crt", good, 200, "", 64.0, "unknown", "another certificate than " +
 			"the kubelet's files"},
-		{"no credential", "/pki/kubelet.crt", Probe{Root: root, Credentials: credentials{}}, 200, "", 64.0, "unknown", "LoadCredential=configz"},
-		{"no certificate", "/pki/kubelet.crt", Probe{Root: root, Credentials: credentials{"configz": "secret words"}}, 200, "", 64.0, "unknown", "is not a certificate and its key"},
+		{"no credential", "/pki/kubelet.crt", Probe{Root: root, Credentials: demo.Credentials{}}, 200, "", 64.0, "unknown", "LoadCredential=configz"},
+		{"no certificate", "/pki/kubelet.crt", Probe{Root: root, Credentials: demo.Credentials{"configz": "secret words"}}, 200, "", 64.0, "unknown", "is not a certificate and its key"},
 		{"may not", "/pki/kubelet.crt", good, 403, "Forbidden (user=x)", 64.0, "unknown", "may not get nodes/configz"},
 		{"nonsense", "/pki/kubelet.crt", good, 200, "<html>", 64.0, "unknown", "without a kubeletconfig"},
 	} {

@@ -272,47 +272,34 @@ func TestPatchLabels(t *testing.T) {
 	}
 }
 
-// Annotations are sent as a merge patch, where null removes one.
-func TestPatchAnnotations(t *testing.T) {
-	answer := demo.BadResponse{Status: http.StatusOK, Body: `{"kind":"Status","message":"not here"}`}
-	p, asked := newProbe(t, "n1", &answer)
-	value := "1"
-	changes := annotation.Patch{"a/b": &value, "c": nil}
-
-	err := p.Patch(t.Context(), "n1", "", changes)
-	want := `PATCH /api/v1/nodes/n1?fieldManager=prelet application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`
-	if *asked != want || err != nil {
-		t.Errorf("got %v, sent %s\nwant %s", err, *asked, want)
-	}
-	answer.Status = http.StatusForbidden
-	err = p.Patch(t.Context(), "n1", "", changes)
-	if err == nil || !strings.Contains(err.Error(), "not here") {
-		t.Errorf("403: got %v, want the message of the cluster", err)
-	}
-}
-
-func TestEvent(t *testing.T) {
-	answer := demo.BadResponse{Status: http.StatusCreated, Body: `{"kind":"Event","message":"not here"}`}
-	p, asked := newProbe(t, "n1", &answer)
-	now := p.Now()
-	p.Now = func() time.Time { return now }
+// Annotations are sent as a merge patch, where null removes one, and an event as a new object.
+func TestPatchAnnotationsAndEvent(t *testing.T) {
+	now := time.Now()
 	at := now.UTC().Format(time.RFC3339)
-	e := kubelet.Event{Node: "n1", Reason: "PreletHeld", Message: "pinned", IsWarning: true}
-
-	err := p.Event(t.Context(), e)
-	want := `POST /api/v1/namespaces/default/events application/json {"count":1,` +
-		`"firstTimestamp":"` + at + `",` +
-		`"involvedObject":{"apiVersion":"v1","kind":"Node","name":"n1","uid":"n1"},` +
-		`"lastTimestamp":"` + at + `","message":"pinned","metadata":{"generateName":"n1."},` +
-		`"reason":"PreletHeld","reportingComponent":"prelet","reportingInstance":"n1",` +
-		`"source":{"component":"prelet","host":"n1"},"type":"Warning"}`
-	if *asked != want || err != nil {
-		t.Errorf("got %v, sent %s\nwant %s", err, *asked, want)
-	}
-	answer.Status = http.StatusForbidden
-	err = p.Event(t.Context(), e)
-	if err == nil || !strings.Contains(err.Error(), "not here") {
-		t.Errorf("403: got %v, want the message of the cluster", err)
+	value := "1"
+	for want, send := range map[string]func(p Probe) error{
+		`PATCH /api/v1/nodes/n1?fieldManager=prelet application/merge-patch+json {"metadata":{"annotations":{"a/b":"1","c":null}}}`: func(p Probe) error {
+			return p.Patch(t.Context(), "n1", "", annotation.Patch{"a/b": &value, "c": nil})
+		},
+		`POST /api/v1/namespaces/default/events application/json {"count":1,` +
+			`"firstTimestamp":"` + at + `",` +
+			`"involvedObject":{"apiVersion":"v1","kind":"Node","name":"n1","uid":"n1"},` +
+			`"lastTimestamp":"` + at + `","message":"pinned","metadata":{"generateName":"n1."},` +
+			`"reason":"PreletHeld","reportingComponent":"prelet","reportingInstance":"n1",` +
+			`"source":{"component":"prelet","host":"n1"},"type":"Warning"}`: func(p Probe) error {
+			return p.Event(t.Context(), kubelet.Event{Node: "n1", Reason: "PreletHeld", Message: "pinned", IsWarning: true})
+		},
+	} {
+		answer := demo.BadResponse{Status: http.StatusOK, Body: `{"kind":"Status","message":"not here"}`}
+		p, asked := newProbe(t, "n1", &answer)
+		p.Now = func() time.Time { return now }
+		if err := send(p); *asked != want || err != nil {
+			t.Errorf("got %v, sent %s\nwant %s", err, *asked, want)
+		}
+		answer.Status = http.StatusForbidden
+		if err := send(p); err == nil || !strings.Contains(err.Error(), "not here") {
+			t.Errorf("403: got %v, want the message of the cluster", err)
+		}
 	}
 }
 

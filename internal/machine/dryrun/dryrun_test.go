@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/judge"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -37,9 +38,7 @@ func TestAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "kubelet")
-			if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			osfile.Write(t, program, "#!/bin/sh\n", 0o755)
 			binary, err := kubeletbin.At(program)
 			if err != nil {
 				t.Fatal(err)
@@ -70,9 +69,7 @@ func TestAnswer(t *testing.T) {
 // node it is the answer.
 func TestAnswerBroken(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kubelet")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	osfile.Write(t, program, "#!/bin/sh\n", 0o755)
 	binary, err := kubeletbin.At(program)
 	if err != nil {
 		t.Fatal(err)
@@ -93,12 +90,7 @@ func TestAnswerBroken(t *testing.T) {
 		}
 		a.Root = nodefile.Root(t.TempDir())
 		unit := filepath.Join(string(a.Root), "etc/systemd/system/kubelet.service")
-		if err := os.MkdirAll(filepath.Dir(unit), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(unit, []byte("[Service]\nExecStart=/usr/bin/kubelet\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, unit, "[Service]\nExecStart=/usr/bin/kubelet\n", 0o644)
 		a.Finish(judge.FinishedKubelet{Unit: "kubelet.service"})
 		if ans := a.Answer(t.Context(), tape.DryRunReq{}); ans.Code() != c.want {
 			t.Errorf("%s: got code %q, want %q", name, ans.Code(), c.want)
@@ -112,13 +104,7 @@ func TestAnswerAgain(t *testing.T) {
 	root := nodefile.Root(t.TempDir())
 	place := func(name, text string, mode os.FileMode) {
 		t.Helper()
-		path := filepath.Join(string(root), name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, filepath.Join(string(root), name), text, mode)
 	}
 	place("/usr/bin/kubelet", "#!/bin/sh\n", 0o755)
 	place("/etc/systemd/system/kubelet.service", "[Service]\nEnvironmentFile=/run/prelet/kubelet.env\n"+
@@ -189,21 +175,13 @@ func TestAnswerAgain(t *testing.T) {
 // place of those on the disk, secrets filled in; of another machine only what the plan has.
 func TestPrepare(t *testing.T) {
 	root := t.TempDir()
-	for name, text := range map[string]string{
+	osfile.WriteTree(t, root, map[string]string{
 		"/etc/systemd/system/kubelet.service": "[Service]\nEnvironment=\"A=--v=2 --node-ip=10.0.0.5\"\nEnvironmentFile=/etc/default/kubelet\n" +
 			"ExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d $A $EXTRA\n",
 		"/etc/default/kubelet": "EXTRA=--max-pods=1\n",
 		"/etc/k.yaml":          "kind: KubeletConfiguration\n",
 		"/etc/k.d/10-x.conf":   "kind: KubeletConfiguration\n",
-	} {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	planned := desired.File{Path: "/etc/default/kubelet", Kind: desired.Regular, Text: secret.PlainText("EXTRA=--max-pods=2\n")}
 	secrets := func(string) ([]byte, error) { return nil, nil }
 

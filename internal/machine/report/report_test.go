@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -189,7 +190,7 @@ func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
 	if s := next.Status(); s.Generation != 0 || len(s.Stages) != 0 || len(s.Degraded) != 0 {
 		t.Errorf("the next boot: got %+v; want a fresh status", s)
 	}
-	must(t, os.WriteFile(filepath.Join(b.dir, StatusFile), []byte("{"), 0o600))
+	osfile.Write(t, filepath.Join(b.dir, StatusFile), "{", 0o600)
 	if s := b.reporter(t, func(o *ReporterConfig) { o.Continue = true }).Status(); s.State != Running {
 		t.Errorf("after an unreadable status: got %+v; want a running one", s)
 	}
@@ -236,8 +237,7 @@ func TestRedaction(t *testing.T) {
 	}
 	all := b.log.String() + strings.Join(b.status, "\n")
 	for _, name := range []string{StatusFile, MetricsFile} {
-		text, err := os.ReadFile(filepath.Join(b.dir, name))
-		must(t, err)
+		text := osfile.Read(t, filepath.Join(b.dir, name))
 		all += string(text)
 	}
 	if strings.Contains(all, canary) {
@@ -279,8 +279,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := finish(r, fault.RolledBack, ""); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(b.dir, MetricsFile))
-	must(t, err)
+	text := osfile.Read(t, filepath.Join(b.dir, MetricsFile))
 	for _, want := range []string{
 		`prelet_info{version="1\"2\\3\n"} 1`, `prelet_state{state="failed"} 1`, `prelet_error{code="rolled-back"} 1`, `prelet_state{state="ok"} 0`, `prelet_exit_code 50`,
 		`prelet_generation 3`, `prelet_verdict{verdict="bad"} 1`, `prelet_verdict{verdict="good"} 0`, `prelet_held 0`,
@@ -312,8 +311,7 @@ func TestMetrics(t *testing.T) {
 // metrics returns the samples of metrics.prom: name and labels → value.
 func (b *bench) metrics(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(b.dir, MetricsFile))
-	must(t, err)
+	text := osfile.Read(t, filepath.Join(b.dir, MetricsFile))
 
 	out := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -465,7 +463,7 @@ func TestLoadRefuses(t *testing.T) {
 		"huge":    `{"format_version":1,"state":"ok","summary":"` + long + `"}`,
 	} {
 		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o600))
+		osfile.Write(t, filepath.Join(dir, StatusFile), text, 0o600)
 		if s, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: got %+v, %v; want an error with the path", name, s, err)
 		}
@@ -500,8 +498,7 @@ func FuzzStatus(f *testing.F) {
 
 // The page on monitoring has each id under which an entry can be found.
 func TestMessageIDsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operators/monitoring.md")
-	must(t, err)
+	page := osfile.Read(t, "../../../docs/operators/monitoring.md")
 	for _, id := range readMessageIDs(t) {
 		if !strings.Contains(string(page), "`"+id+"`") {
 			t.Errorf("%s: got no line in docs/operators/monitoring.md, want one", id)
@@ -530,8 +527,7 @@ func readMessageIDs(t *testing.T) (ids []string) {
 // headers and a text; and that systemd's tool takes it, where that is installed.
 func TestCatalog(t *testing.T) {
 	const path = "../../../packaging/systemd/catalog/prelet.catalog"
-	text, err := os.ReadFile(path)
-	must(t, err)
+	text := osfile.Read(t, path)
 	var got []string
 	for _, entry := range strings.Split(string(text), "\n-- ")[1:] {
 		id, rest, _ := strings.Cut(entry, "\n")
@@ -561,7 +557,7 @@ func TestCatalog(t *testing.T) {
 	for _, folder := range []string{"usr/lib/systemd/catalog", "var/lib/systemd/catalog"} {
 		must(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(root, "usr/lib/systemd/catalog/prelet.catalog"), text, 0o644))
+	osfile.Write(t, filepath.Join(root, "usr/lib/systemd/catalog/prelet.catalog"), text, 0o644)
 	for _, verb := range []string{"--update-catalog", "--list-catalog"} {
 		out, err := exec.CommandContext(t.Context(), tool, "--root="+root, verb).CombinedOutput()
 		if err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // witness is a server that asks for a certificate, and remembers what it was shown. It accepts nothing.
@@ -100,7 +101,7 @@ func newDesk(t *testing.T, w *witness) desk {
 		if strings.HasPrefix(text, "#!") {
 			mode = 0o700
 		}
-		must(t, os.WriteFile(filepath.Join(d.dir, name), []byte(text), mode))
+		osfile.Write(t, filepath.Join(d.dir, name), text, mode)
 	}
 	return d
 }
@@ -122,8 +123,7 @@ func (d desk) readInput(t *testing.T) (info any, runs int) {
 	if err := json.Unmarshal(b, &info); err != nil {
 		t.Fatalf("got KUBERNETES_EXEC_INFO %q and %v, want an ExecCredential", b, err)
 	}
-	ran, err := os.ReadFile(filepath.Join(d.dir, "runs"))
-	must(t, err)
+	ran := osfile.Read(t, filepath.Join(d.dir, "runs"))
 	for _, name := range []string{"told", "runs"} {
 		must(t, os.Remove(filepath.Join(d.dir, name)))
 	}
@@ -254,7 +254,7 @@ func TestPluginIsRunAgain(t *testing.T) {
 		text := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + token + `","expirationTimestamp":"` + expires.Format(
 			time.RFC3339,
 		) + `"}}`
-		must(t, os.WriteFile(filepath.Join(d.dir, "says"), []byte(text), 0o600))
+		osfile.Write(t, filepath.Join(d.dir, "says"), text, 0o600)
 	}
 	identify := func(want string, runs int) {
 		t.Helper()

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // ghw takes no context: what hangs in it is left behind, and what it panics at is an error.
@@ -125,7 +127,7 @@ func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	must(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)))
+	osfile.Write(t, name, text, 0o755)
 }
 
 // Without a place for the copy, what a boot needs and the PCI bus are read without ghw.

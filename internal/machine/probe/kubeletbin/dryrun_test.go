@@ -18,6 +18,7 @@ import (
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // klog is an error as a kubelet prints it.
@@ -141,7 +142,7 @@ func TestDryRunWithLock(t *testing.T) {
 // TestDryRunLeavesNoProcess: what a kubelet starts ends with the dry run.
 func TestDryRunLeavesNoProcess(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
-	must(t, os.WriteFile(pids, nil, 0o666))
+	osfile.Write(t, pids, "", 0o666)
 	// The folder is the only place where a script may write, and is removed: the number comes with the output.
 	_, out, _ := dryRun(t, "sleep 300 >/dev/null 2>&1 & echo '"+klog+`"started '$!'"'; exit 1`)
 	_, number, _ := strings.Cut(out, "started ")
@@ -168,7 +169,7 @@ func TestDryRunRemovesLeft(t *testing.T) {
 	must(t, os.Mkdir(other, 0o700))
 	left := filepath.Join(in, "prelet-dry-run-1", "pki")
 	must(t, os.MkdirAll(left, 0o700))
-	must(t, os.WriteFile(filepath.Join(left, "kubelet.key"), []byte("secret"), 0o600))
+	osfile.Write(t, filepath.Join(left, "kubelet.key"), "secret", 0o600)
 	used, remove, err := makeFolder(in)
 	must(t, err)
 
@@ -235,13 +236,13 @@ func TestDryRunOtherProgram(t *testing.T) {
 	other := filepath.Join(dir, "kubelet")
 	elf := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 120)...)
 	elf[16], elf[18] = 2, 0xf3 // an executable for RISC-V
-	must(t, os.WriteFile(other, elf, 0o755))
+	osfile.Write(t, other, elf, 0o755)
 	own, err := os.ReadFile("/proc/self/exe")
 	must(t, err)
 	cut := filepath.Join(dir, "cut") // as a power cut leaves it
-	must(t, os.WriteFile(cut, own[:100<<10], 0o755))
+	osfile.Write(t, cut, own[:100<<10], 0o755)
 	full := filepath.Join(dir, "file")
-	must(t, os.WriteFile(full, nil, 0o644))
+	osfile.Write(t, full, "", 0o644)
 
 	for name, c := range map[string]struct {
 		run  DryRun

@@ -100,9 +100,7 @@ garbage
 		for _, s := range sources {
 			put := func(text string) string { return strings.ReplaceAll(text, "@", flags) }
 			quoted, err := json.Marshal(strings.Fields(flags))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			words := strings.ReplaceAll(s.Words, "@", strings.Trim(string(quoted), "[]"))
 			world := fmt.Sprintf("kubelet => {\"value\":{\"version\":\"v1.36.3\"}}\nunit kubelet.service => {\"value\":{\"load\":"+
 				"\"loaded\",\"start\":{\"words\":[\"/usr/bin/kubelet\",%s],\"files\":[%q,%q],\"vars\":{\"MORE\":%q}}}}\n",

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/stages/builtin"
 )
 
@@ -46,8 +47,7 @@ func gpuCase(t testing.TB) *txtar.Archive {
 	a := &txtar.Archive{}
 	for name, path := range map[string]string{"site.hcl": "../../../examples/gpu-training/site.hcl",
 		"facts": "../../../testdata/hardware/facts/dgx-h100.json"} {
-		b, err := os.ReadFile(path)
-		must(t, err)
+		b := osfile.Read(t, path)
 		a.Files = append(a.Files, txtar.File{Name: name, Data: b})
 	}
 	a.Files = append(a.Files, txtar.File{Name: "site.prelet.vars", Data: []byte("zone = \"az1-r07\"\n")})
@@ -65,8 +65,7 @@ func TestCorpus(t *testing.T) {
 	}
 	for _, n := range names {
 		t.Run(strings.TrimPrefix(n, recordings+"/"), func(t *testing.T) {
-			b, err := os.ReadFile(n)
-			must(t, err)
+			b := osfile.Read(t, n)
 			rec, err := tape.Decode(bytes.NewReader(b))
 			must(t, err)
 			s, diags := lang.Parse(rec.Header.Site, lang.LoadOptions{Stages: builtin.Stages(), Version: "0.1.0"})
@@ -77,11 +76,10 @@ func TestCorpus(t *testing.T) {
 			golden := strings.TrimSuffix(n, ".prelet") + ".want"
 			if *record {
 				if _, err := os.Stat(golden); err != nil {
-					must(t, os.WriteFile(golden, []byte(got), 0o644))
+					osfile.Write(t, golden, got, 0o644)
 				}
 			}
-			want, err := os.ReadFile(golden)
-			must(t, err)
+			want := osfile.Read(t, golden)
 			if d := cmp.Diff(string(want), got); d != "" {
 				t.Errorf("the node differs (-want +got):\n%s", d)
 			}
@@ -121,7 +119,7 @@ func writeCorpus(t *testing.T) {
 			Entries: p.Tape.Entries()}
 		var b bytes.Buffer
 		must(t, rec.Encode(&b))
-		must(t, os.WriteFile(path, b.Bytes(), 0o644))
+		osfile.Write(t, path, b.Bytes(), 0o644)
 	}
 }
 
@@ -164,8 +162,7 @@ func TestPlanHasNoPlaceholder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range names {
-		b, err := os.ReadFile(n)
-		must(t, err)
+		b := osfile.Read(t, n)
 		if secret.HasPlaceholder(string(b)) {
 			t.Errorf("%s: got a placeholder, want none", n)
 		}

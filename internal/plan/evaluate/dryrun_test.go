@@ -14,14 +14,32 @@ import (
 	"github.com/prelet/prelet/internal/plan/judge"
 )
 
+const kubeletProgram = "/usr/bin/kubelet"
+
+// accepts and refuses return the verdict of a kubelet's binary.
+func accepts() tape.Answer {
+	return tape.DryRun.Answer(tape.DryRunAns{Accepted: true, Program: kubeletProgram})
+}
+
+func refuses(words string) tape.Answer {
+	return tape.DryRun.Answer(tape.DryRunAns{Refusal: words, Program: kubeletProgram})
+}
+
+// onKubelet returns the input of a run on a node with a kubelet of this version, whose binary has this verdict.
+func onKubelet(version string, verdict tape.Answer) RunInput {
+	return RunInput{
+		Source: usualWith(map[tape.Kind]tape.Answer{
+			tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
+			tape.KindDryRun:  verdict,
+		}),
+		Finished: func(judge.FinishedKubelet) {},
+	}
+}
+
 // TestDryRunVerdict checks the findings of a plan by the verdict of the kubelet's binary: it overrides the rules about
 // what a dry run covers, and no others.
 func TestDryRunVerdict(t *testing.T) {
-	const program = "/usr/bin/kubelet"
-	accepted := tape.DryRun.Answer(tape.DryRunAns{Accepted: true, Program: program})
-	refused := func(words string) tape.Answer {
-		return tape.DryRun.Answer(tape.DryRunAns{Refusal: words, Program: program})
-	}
+	const program = kubeletProgram
 	type found struct {
 		severity string // error, warning or note
 		line     int
@@ -35,45 +53,45 @@ func TestDryRunVerdict(t *testing.T) {
 		want     []found // all errors and warnings, and notes of the code kubelet-config
 		degraded bool
 	}{
-		"nothing to say": {patch: "{ maxPods = 20 }", answer: accepted},
+		"nothing to say": {patch: "{ maxPods = 20 }", answer: accepts()},
 		"not asked": {
 			patch: "{ maxPods = -1 }", answer: tape.Failure(fault.Unread, "", ""),
 			want: []found{{"error", 6, "maxPods"}},
 		},
 		"accepts what a rule refuses": {
-			patch: "{ maxPods = -1 }", answer: accepted,
+			patch: "{ maxPods = -1 }", answer: accepts(),
 			want: []found{{"note", 4, "accepts what prelet would refuse|maxPods|Please report"}},
 		},
 		"accepts what is refused later": {
-			patch: `{ cpuManagerPolicy = "static" }`, answer: accepted,
+			patch: `{ cpuManagerPolicy = "static" }`, answer: accepts(),
 			want: []found{{"error", 6, "cpuManagerPolicy"}},
 		},
 		"refuses as the rule does": {
-			patch: "{ maxPods = -1 }", answer: refused(negative),
+			patch: "{ maxPods = -1 }", answer: refuses(negative),
 			want: []found{{"error", 6, "The kubelet would not start with maxPods|" + program + ": " + negative + " (set by write.k"}},
 		},
 		"refuses what no rule knows": {
-			patch: "{ podPidsLimit = 20 }", answer: refused("podPidsLimit: our vendor wants 4096"),
+			patch: "{ podPidsLimit = 20 }", answer: refuses("podPidsLimit: our vendor wants 4096"),
 			want: []found{{"error", 6, "podPidsLimit|our vendor wants 4096 (set by write.k"}},
 		},
 		"names a feature gate": {
-			patch: "{ featureGates = { VendorGate = true } }", answer: refused("unrecognized feature gate: VendorGate"),
+			patch: "{ featureGates = { VendorGate = true } }", answer: refuses("unrecognized feature gate: VendorGate"),
 			want: []found{{"error", 6, "featureGates.VendorGate|unrecognized feature gate"}},
 		},
 		"names a field of Go": {
-			patch: `{ maxPods = "many" }`, answer: refused("cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32"),
+			patch: `{ maxPods = "many" }`, answer: refuses("cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32"),
 			want: []found{{"error", 6, "The kubelet would not start with maxPods|cannot unmarshal"}},
 		},
 		"names nothing, in the words of a rule": {
-			patch: `{ syncFrequency = "ten" }`, answer: refused(`failed to decode: time: invalid duration "ten"`),
+			patch: `{ syncFrequency = "ten" }`, answer: refuses(`failed to decode: time: invalid duration "ten"`),
 			want: []found{{"error", 6, "The kubelet would not start with syncFrequency|failed to decode"}},
 		},
 		"names nothing": {
-			patch: "{ maxPods = 20 }", answer: refused("out of luck"),
+			patch: "{ maxPods = 20 }", answer: refuses("out of luck"),
 			want: []found{{"error", 4, "The installed kubelet would not start|out of luck"}},
 		},
 		"refuses one thing, and a rule another": {
-			patch: "{ maxPods = -1, podPidsLimit = -5 }", answer: refused(negative),
+			patch: "{ maxPods = -1, podPidsLimit = -5 }", answer: refuses(negative),
 			want: []found{{"error", 6, negative}},
 		},
 		"cannot run": {
@@ -88,15 +106,10 @@ func TestDryRunVerdict(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			version := "v1.37.1"
 			var handed []judge.FinishedKubelet
-			p := Run(t.Context(), mustParse(t, rulesSite(c.patch, "")), RunInput{
-				Source: usualWith(map[tape.Kind]tape.Answer{
-					tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
-					tape.KindDryRun:  c.answer,
-				}),
-				Finished: func(k judge.FinishedKubelet) { handed = append(handed, k) },
-			})
+			in := onKubelet("v1.37.1", c.answer)
+			in.Finished = func(k judge.FinishedKubelet) { handed = append(handed, k) }
+			p := Run(t.Context(), mustParse(t, rulesSite(c.patch, "")), in)
 
 			if len(handed) != 1 || handed[0].Unit != "kubelet.service" || handed[0].Config == nil {
 				t.Errorf("the kubelet that is asked: got %+v; want one of kubelet.service with a configuration", handed)
@@ -141,13 +154,7 @@ func TestDryRunVerdict(t *testing.T) {
 // TestDryRunDigest: the question changes with the planned files and the kubelet, and with nothing else.
 func TestDryRunDigest(t *testing.T) {
 	ask := func(patch, version string) tape.DryRunReq {
-		p := Run(t.Context(), mustParse(t, rulesSite(patch, "")), RunInput{
-			Source: usualWith(map[tape.Kind]tape.Answer{
-				tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
-				tape.KindDryRun:  tape.DryRun.Answer(tape.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
-			}),
-			Finished: func(judge.FinishedKubelet) {},
-		})
+		p := Run(t.Context(), mustParse(t, rulesSite(patch, "")), onKubelet(version, accepts()))
 		i := slices.IndexFunc(p.Tape.Entries(), func(e tape.Entry) bool { return e.Kind == tape.KindDryRun })
 		if i < 0 {
 			t.Fatalf("%s: got no question to the binary, want one; %v", patch, p.Diagnostics)
@@ -174,23 +181,19 @@ func TestDryRunDigest(t *testing.T) {
 
 // TestDryRunOfOtherVersion: the question has the version, so that the binary in place says nothing about another one.
 func TestDryRunOfOtherVersion(t *testing.T) {
-	version := "v1.33.13"
-	node := usualWith(map[tape.Kind]tape.Answer{
-		tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
-		tape.KindDryRun:  tape.DryRun.Answer(tape.DryRunAns{Accepted: true, Program: "/usr/bin/kubelet"}),
-	})
-	p := Run(t.Context(), mustParse(t, rulesSite("{ featureGates = { DevicePluginCDIDevices = true } }", "")), RunInput{
-		Source: tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
-			req, err := tape.DryRun.Request(q)
-			if q.Kind == tape.KindDryRun && (err != nil || req.Kubelet != version) {
-				return tape.Failure(fault.Unread, "", "")
-			}
+	const version = "v1.33.13"
+	in := onKubelet(version, accepts())
+	in.Advises = true
+	node := in.Source
+	in.Source = tape.SourceFunc(func(ctx context.Context, q tape.Question) tape.Answer {
+		req, err := tape.DryRun.Request(q)
+		if q.Kind == tape.KindDryRun && (err != nil || req.Kubelet != version) {
+			return tape.Failure(fault.Unread, "", "")
+		}
 
-			return node.Ask(ctx, q)
-		}),
-		Finished: func(judge.FinishedKubelet) {},
-		Advises:  true,
+		return node.Ask(ctx, q)
 	})
+	p := Run(t.Context(), mustParse(t, rulesSite("{ featureGates = { DevicePluginCDIDevices = true } }", "")), in)
 	for _, newer := range append(p.WithKubelets(t.Context(), []string{"1.34"}), p.planAgain(t.Context(), "1.34")) {
 		if newer.DryRun != nil || origin.Code(newer.Diagnostics) != fault.KubeletGate {
 			t.Errorf("got the verdict %v and %v; want none, and a gate that 1.34 lacks", newer.DryRun, newer.Diagnostics)

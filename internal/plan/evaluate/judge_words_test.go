@@ -9,8 +9,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/model/origin"
-	"github.com/prelet/prelet/internal/model/tape"
-	"github.com/prelet/prelet/internal/plan/judge"
 )
 
 // TestWordsNameFlags gives words that name the field of a flag: they are on the flag, and nothing else is an error.
@@ -21,15 +19,8 @@ func TestWordsNameFlags(t *testing.T) {
 		`{ container-runtime-endpoint = "" }`:          "invalid configuration: the containerRuntimeEndpoint was not specified or empty",
 		`{ logging-format = "json", vmodule = "a=1" }`: "initialize logging: logging.vmodule: Forbidden: Only supported for text log format",
 	} {
-		version := "v1.37.1"
 		site := strings.Replace(rulesSite("{}", ""), `{ base = "" }`, "{\n    base  = \"\"\n    flags = "+flags+"\n  }", 1)
-		p := Run(t.Context(), mustParse(t, site), RunInput{
-			Source: usualWith(map[tape.Kind]tape.Answer{
-				tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
-				tape.KindDryRun:  tape.DryRun.Answer(tape.DryRunAns{Refusal: words, Program: "/usr/bin/kubelet"}),
-			}),
-			Finished: func(judge.FinishedKubelet) {},
-		})
+		p := Run(t.Context(), mustParse(t, site), onKubelet("v1.37.1", refuses(words)))
 		var found []string
 		for _, d := range p.Diagnostics {
 			if d.Severity == hcl.DiagError && !origin.IsNote(d) {
@@ -50,16 +41,12 @@ func TestWordsNameFlags(t *testing.T) {
 // words are on that item only if they name it; else they stand without its remedy.
 func TestWordsStandAlone(t *testing.T) {
 	text, err := os.ReadFile("../../model/kubelet/rules/testdata/refusals.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var corpus []struct {
 		Name, Says string
 		Exits      bool
 	}
-	if err := yaml.Unmarshal(text, &corpus); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &corpus))
 
 	items := []struct{ field, patch string }{
 		{"syncFrequency", `{ syncFrequency = "ten seconds" }`},
@@ -77,14 +64,7 @@ func TestWordsStandAlone(t *testing.T) {
 				continue
 			}
 			cases++
-			version := "v1.37.1"
-			p := Run(t.Context(), mustParse(t, rulesSite(item.patch, "")), RunInput{
-				Source: usualWith(map[tape.Kind]tape.Answer{
-					tape.KindKubelet: tape.Kubelet.Answer(tape.KubeletAns{Version: &version}),
-					tape.KindDryRun:  tape.DryRun.Answer(tape.DryRunAns{Refusal: c.Says, Program: "/usr/bin/kubelet"}),
-				}),
-				Finished: func(judge.FinishedKubelet) {},
-			})
+			p := Run(t.Context(), mustParse(t, rulesSite(item.patch, "")), onKubelet("v1.37.1", refuses(c.Says)))
 			words, others := 0, 0
 			for _, d := range p.Diagnostics {
 				extra, _ := d.Extra.(origin.Extra)

@@ -3,15 +3,14 @@ package functions
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -20,8 +19,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // a mark that is lost is a secret that is printed. Each line of testdata/marks.golden is an expression and what
 // becomes of it when fx, fb, fn and the leaves of the collections flow from a credential.
 func TestMarksGolden(t *testing.T) {
-	src, err := os.ReadFile("testdata/expressions.txt")
-	noError(t, err)
+	src := osfile.Read(t, "testdata/expressions.txt")
 	var b strings.Builder
 	n := 0
 	for _, e := range strings.Split(strings.TrimSpace(string(src)), "\n") {
@@ -32,15 +30,7 @@ func TestMarksGolden(t *testing.T) {
 	if n != 125 {
 		t.Errorf("%d expressions, want 125", n)
 	}
-	const golden = "testdata/marks.golden"
-	if *update {
-		noError(t, os.WriteFile(golden, []byte(b.String()), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	noError(t, err)
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("marks differ (- want, + got); if that is right, run with -update:\n%s", diff)
-	}
+	osfile.Golden(t, "testdata/marks.golden", b.String(), *update)
 }
 
 func markedVars(m secret.Mark) map[string]cty.Value {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
-	"os"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -224,10 +224,8 @@ func TestConfigMerge(t *testing.T) {
 // A configuration as kubeadm uploads it comes back as a document, and its canonical form is known.
 func TestCanonicalGolden(t *testing.T) {
 	for _, name := range []string{"kubeadm", "production"} {
-		text, err := os.ReadFile("testdata/config/" + name + ".yaml")
-		must(t, err)
-		want, err := os.ReadFile("testdata/config/" + name + ".canonical")
-		must(t, err)
+		text := osfile.Read(t, "testdata/config/"+name+".yaml")
+		want := osfile.Read(t, "testdata/config/"+name+".canonical")
 		c := mustConfig(t, string(text))
 		if got := string(c.Canonical()); got != string(want) {
 			t.Errorf("%s: got\n%s\nwant the golden text", name, got)
@@ -296,23 +294,17 @@ func TestWholeNumbers(t *testing.T) {
 	} {
 		text := `{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","maxPods":` + number + `}`
 		base, err := ParseConfig(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, _ := base.Get("/maxPods"); fmt.Sprint(got) != want {
 			t.Errorf("%s in the base: got %v; want %s", number, got, want)
 		}
 		dropIn, err := ParseDropIn(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, _ := dropIn.Get("/maxPods"); fmt.Sprint(got) != want {
 			t.Errorf("%s in a drop-in: got %v; want %s", number, got, want)
 		}
 		file, err := ParseConfigFile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, _ := file.Get("/maxPods"); fmt.Sprint(got) != number {
 			t.Errorf("%s in a file: got %v; want it as it is", number, got)
 		}

@@ -2,11 +2,11 @@ package kubelet
 
 import (
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -153,8 +153,7 @@ func TestFlagsSetRefuses(t *testing.T) {
 // The value of a production script, in both spellings, over several lines, with a line that somebody thought
 // to be a comment.
 func TestProductionFile(t *testing.T) {
-	data, err := os.ReadFile("testdata/env/production")
-	must(t, err)
+	data := osfile.Read(t, "testdata/env/production")
 	file := mustEnv(t, string(data))
 	flags, ok := file.Get("KUBELET_EXTRA_ARGS")
 	if !ok {
@@ -196,8 +195,7 @@ max-pods: '60'
 		must(t, flags.Set(set[0], set[1]))
 	}
 	must(t, file.Set("KUBELET_EXTRA_ARGS", flags))
-	want, err := os.ReadFile("testdata/env/production.want")
-	must(t, err)
+	want := osfile.Read(t, "testdata/env/production.want")
 	if file.String() != string(want) {
 		t.Errorf("got:\n%s\nwant:\n%s", file, want)
 	}

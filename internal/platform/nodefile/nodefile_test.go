@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // TestText reads regular files and other kinds. A FIFO has no process at its other end: opening it must not wait.
@@ -57,13 +58,11 @@ func TestText(t *testing.T) {
 // TestLinkBelowARoot holds that an absolute link of an image is read inside the image, and never outside of it.
 func TestLinkBelowARoot(t *testing.T) {
 	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "rack.json")
-	for path, text := range map[string]string{outside: "of the host", filepath.Join(root, "data/rack.json"): "of the image"} {
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(text), 0o644))
-	}
-	for name, to := range map[string]string{"in": "/data/rack.json", "out": outside, "up": "../../../../../../../.." + outside} {
-		must(t, os.Symlink(to, filepath.Join(root, name)))
-	}
+	osfile.Write(t, outside, "of the host", 0o644)
+	osfile.WriteTree(t, root, map[string]string{
+		"data/rack.json": "of the image",
+		"in":             "-> /data/rack.json", "out": "-> " + outside, "up": "-> ../../../../../../../.." + outside,
+	})
 
 	if got, f := Root(root).Text("/in"); f != nil || got != "of the image" {
 		t.Errorf("a link inside: got %q, %v; want the image's file", got, f)

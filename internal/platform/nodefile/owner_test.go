@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -16,7 +17,7 @@ func TestOwnerName(t *testing.T) {
 		"passwd": "root:x:0:0::/:\nbroken\netcd:x:998:997::/:\n",
 		"group":  "root:x:0:\netcd:x:997:\n",
 	} {
-		must(t, os.WriteFile(filepath.Join(root, "etc", file), []byte(text), 0o644))
+		osfile.Write(t, filepath.Join(root, "etc", file), text, 0o644)
 	}
 
 	for _, c := range table.YAML[[]struct {
@@ -38,7 +39,7 @@ func TestOwnerName(t *testing.T) {
 func TestFindID(t *testing.T) {
 	root := t.TempDir()
 	text := "etcd:x:997:\nhuge:x:4294967296:\nminus:x:-1:\nword:x:etcd:\n"
-	must(t, os.WriteFile(filepath.Join(root, "group"), []byte(text), 0o644))
+	osfile.Write(t, filepath.Join(root, "group"), text, 0o644)
 
 	for name, want := range map[string]int{"etcd": 997, "12": 12, "root": 0} {
 		if got, err := Root(root).FindID("/group", name); got != want || err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -32,15 +33,13 @@ func TestWhyNotExecutable(t *testing.T) {
 /bin/runs-script: {text: "#!/bin/script\n", mode: 0o755}
 /bin/itself: {text: "#!/bin/itself\n", mode: 0o755}
 `) {
-		path = filepath.Join(root, path)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(file.Text), file.Mode))
+		osfile.Write(t, filepath.Join(root, path), file.Text, file.Mode)
 	}
 	for name, to := range map[string]string{"link": "/bin/elf", "broken-link": "/bin/gone"} {
 		must(t, os.Symlink(to, filepath.Join(root, "bin", name)))
 	}
 
-	must(t, os.WriteFile(filepath.Join(root, "bin/linked"), linkedProgram("/lib64/no-ld.so"), 0o600))
+	osfile.Write(t, filepath.Join(root, "bin/linked"), linkedProgram("/lib64/no-ld.so"), 0o600)
 	must(t, os.Chmod(filepath.Join(root, "bin/linked"), 0o755))
 
 	for path, want := range table.YAML[map[string]string](t, `

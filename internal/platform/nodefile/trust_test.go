@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/testing/script"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const stranger = 1000
@@ -84,17 +86,15 @@ func facts(root Root, site string) map[string]script.Fact {
 func TestLinksOfOthers(t *testing.T) {
 	needRoot(t)
 	root := t.TempDir()
-	must(t, errors.Join(
-		os.Mkdir(filepath.Join(root, "etc"), 0o755),
-		os.WriteFile(filepath.Join(root, "etc/shadow"), []byte("secret"), 0o600),
-		os.Symlink("/etc/shadow", filepath.Join(root, "etc/copy")),
-		os.Symlink("../../../../etc/shadow", filepath.Join(root, "etc/out")),
-		os.Symlink("loop", filepath.Join(root, "etc/loop")),
-		os.Mkdir(filepath.Join(root, "home"), 0o755),
-		os.Symlink("../etc/shadow", filepath.Join(root, "home/link")),
-		os.Symlink("../etc", filepath.Join(root, "home/folder")),
-		os.Chown(filepath.Join(root, "home"), stranger, stranger),
-	))
+	osfile.WriteTree(t, root, map[string]string{
+		"etc/shadow":  "secret",
+		"etc/copy":    "-> /etc/shadow",
+		"etc/out":     "-> ../../../../etc/shadow",
+		"etc/loop":    "-> loop",
+		"home/link":   "-> ../etc/shadow",
+		"home/folder": "-> ../etc",
+	})
+	must(t, os.Chown(filepath.Join(root, "home"), stranger, stranger))
 	for path, want := range map[string]string{
 		"/etc/copy":        "",
 		"/etc/out":         "",

@@ -263,6 +263,13 @@ func (p *peer) dial(ctx context.Context) (*sd.Conn, error) {
 	})
 }
 
+func (p *peer) hangUpDuringAJob() {
+	for len(p.jobs()) == 0 { // polled: the peer has a lock, and no event
+		time.Sleep(time.Millisecond)
+	}
+	p.hangUp()
+}
+
 func TestConnectionOutlivesItsContext(t *testing.T) {
 	p := newPeer(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -279,12 +286,7 @@ func TestConnectionOutlivesItsContext(t *testing.T) {
 func TestSystemdGoesAwayDuringAJob(t *testing.T) {
 	p := newPeer(t)
 	c := p.reach(t.Context())
-	go func() {
-		for len(p.jobs()) == 0 { // polled: the peer has a lock, and no event
-			time.Sleep(time.Millisecond)
-		}
-		p.hangUp()
-	}()
+	go p.hangUpDuringAJob()
 	r, err := c.Restart(t.Context(), "kubelet.service", time.Minute)
 	if r != Unanswered || !errors.Is(err, ErrGone) {
 		t.Errorf("got %s, %v; want %s and ErrGone", r, err, Unanswered)
@@ -326,13 +328,7 @@ func TestSystemdExecutesItselfAnew(t *testing.T) {
 		}
 	}
 
-	go func() {
-		for len(p.jobs()) == 0 {
-			time.Sleep(time.Millisecond)
-		}
-
-		p.hangUp()
-	}()
+	go p.hangUpDuringAJob()
 
 	if r, err := c.Restart(t.Context(), "kubelet.service", time.Minute); r != Done || err != nil {
 		t.Errorf("restart, with the connection ended meanwhile: got %s, %v; want %s", r, err, Done)

@@ -2,7 +2,6 @@ package systemd_test
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/script"
 )
 
@@ -111,17 +111,7 @@ func TestGlob(t *testing.T) {
 func writeTree(t *testing.T, files map[string]string) nodefile.Root {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		var err error
-		if to, isLink := strings.CutPrefix(text, "-> "); isLink {
-			err = os.Symlink(to, file)
-		} else {
-			err = os.WriteFile(file, []byte(text), 0o644)
-		}
-		must(t, err)
-	}
+	osfile.WriteTree(t, root, files)
 
 	return nodefile.Root(root)
 }

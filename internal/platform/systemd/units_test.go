@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"github.com/prelet/prelet/internal/platform/unitfile"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const packaging = "../../../packaging/systemd"
@@ -250,8 +251,7 @@ func TestCredentialsMayBeMissing(t *testing.T) {
 // ExecStartPre=+.
 func TestWritablePathsExist(t *testing.T) {
 	made := []string{"/etc"} // every system has it
-	text, err := os.ReadFile(filepath.Join(packaging, "tmpfiles.d/prelet.conf"))
-	must(t, err)
+	text := osfile.Read(t, filepath.Join(packaging, "tmpfiles.d/prelet.conf"))
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "d" || fields[0] == "f") {
 			made = append(made, fields[1])
@@ -278,8 +278,7 @@ func TestWritablePathsExist(t *testing.T) {
 // TestUnitsBoundDetectors: what detectors may take of a machine, and that each has a small folder of its own for its
 // socket.
 func TestUnitsBoundDetectors(t *testing.T) {
-	file, err := os.ReadFile(filepath.Join(packaging, "sysusers.d/prelet.conf"))
-	must(t, err)
+	file := osfile.Read(t, filepath.Join(packaging, "sysusers.d/prelet.conf"))
 	var folders []string
 	for line := range strings.Lines(string(file)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "u" {

@@ -1,11 +1,11 @@
 package unitfile
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -53,9 +53,7 @@ ExecStartPost=/srv/no-such-path: true
 ReadWritePaths="/srv/no-such-path": false
 `) {
 		file := filepath.Join(t.TempDir(), "90-other.conf")
-		if err := os.WriteFile(file, []byte("[Service]\n"+line+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, file, "[Service]\n"+line+"\n", 0o600)
 		u := Unit{Load: "loaded", State: State{Active: "active"}, Files: []string{"/no-such.service", file}}
 		got := u.FindMissing(nil)
 		setting, _, _ := strings.Cut(line, "=")
@@ -81,9 +79,7 @@ func TestDescribeMissing(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "90-other.conf")
 	text := "[Service]\nEnvironmentFile=" + Gate + "\nEnvironmentFile=/srv/no-env\nWorkingDirectory=/srv/no-folder\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	osfile.Write(t, file, text, 0o600)
 	for _, c := range table.YAML[[]struct {
 		Result string
 		Status int32

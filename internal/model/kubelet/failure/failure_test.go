@@ -3,12 +3,13 @@ package failure
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 var update = flag.Bool("update", false, "write testdata/want.txt")
@@ -34,32 +35,15 @@ func TestRealLogs(t *testing.T) {
 	}
 	var b strings.Builder
 	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := osfile.Read(t, f)
 		fmt.Fprintf(&b, "%s\n  %s\n", strings.TrimSuffix(filepath.Base(f), ".log"), describeCause(strings.Split(string(text), "\n")))
 	}
-	others, err := os.ReadFile("testdata/other.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	others := osfile.Read(t, "testdata/other.txt")
 	for line := range strings.Lines(string(others)) {
 		log := []string{"I0101 00:00:00.000000 1 server.go:1] started", line, "I0101 00:00:01.000000 1 x.go:1] later"}
 		fmt.Fprintf(&b, "%s  %s\n", line, describeCause(log))
 	}
-	if *update {
-		if err := os.WriteFile("testdata/want.txt", []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile("testdata/want.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := b.String(); got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	osfile.Golden(t, "testdata/want.txt", b.String(), *update)
 }
 
 // The kubelet is healthy: only a failure of all its pods is a cause, and other lines of the log are not.

@@ -31,9 +31,7 @@ with a gate that is off:
 `) {
 		t.Run(name, func(t *testing.T) {
 			config, err := parse(c.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			fields, _ := Defaults(config.Object(), c.Minor, nil, nil)
 			if fields[policy] != c.WantPolicy || fields[period] != c.WantPeriod {
 				t.Errorf("got %q, %q; want %q, %q", fields[policy], fields[period], c.WantPolicy, c.WantPeriod)

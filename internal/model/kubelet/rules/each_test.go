@@ -95,12 +95,8 @@ type example struct {
 func examples(t testing.TB) (out []example) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/each.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(text, &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, yaml.UnmarshalStrict(text, &out))
 	return out
 }
 
@@ -130,9 +126,7 @@ func (in input) subject(t testing.TB) Subject {
 	}
 	if len(in.Machine) > 0 && string(in.Machine) != "null" {
 		spec := machineSpec{MachineFacts: single()}
-		if err := yaml.UnmarshalStrict(in.Machine, &spec); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.UnmarshalStrict(in.Machine, &spec))
 		s.Machine = spec.machine()
 	}
 	if in.Config != nil {
@@ -151,9 +145,7 @@ func TestEach(t *testing.T) {
 	triggered := map[string]bool{}
 	for _, e := range examples(t) {
 		text, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found := Check(e.subject(t))
 		at := slices.IndexFunc(found, func(f Violation) bool { return f.Rule == e.Rule })
 		if at < 0 {
@@ -177,9 +169,7 @@ func TestEach(t *testing.T) {
 		}
 		right := e.input
 		right.Flags = slices.Clone(right.Flags)
-		if err := yaml.UnmarshalStrict(e.Right, &right); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.UnmarshalStrict(e.Right, &right))
 		found = Check(right.subject(t))
 		if i := slices.IndexFunc(found, func(f Violation) bool { return f.Rule == e.Rule }); i >= 0 {
 			t.Errorf("%s: got %+v with right, want no %s", text, found[i], e.Rule)
@@ -422,12 +412,8 @@ func TestOldVersionsIgnoreNewFields(t *testing.T) {
 				v = map[string]any{name: v}
 			}
 			c, err := parse("")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Merge(v.(map[string]any)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, c.Merge(v.(map[string]any)))
 			s := Subject{Config: c, Version: fmt.Sprintf("1.%d.0", h.Since()-1), Machine: single()}
 			for _, f := range Check(s) {
 				if f.Rule != otherVersion {
@@ -435,5 +421,13 @@ func TestOldVersionsIgnoreNewFields(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -11,9 +11,7 @@ import (
 func TestUnknownFieldsAreDropped(t *testing.T) {
 	c, err := kubelet.ParseConfig("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
 		"logging: {no: 1, verbosity: 2, options: {text: {splitStream: true}}}\nshutdownGracePeriodByPodPriority: [{effect: NoSchedule, priority: 5}]\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	got := Effective(Subject{Config: c, Version: "1.37"})
 	for field, want := range map[string]string{

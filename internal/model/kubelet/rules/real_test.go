@@ -24,12 +24,8 @@ type refusal struct {
 func refusals(t *testing.T) (list []refusal) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/refusals.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(string(text), "@CPUS@", "4")), &list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(string(text), "@CPUS@", "4")), &list))
 	return list
 }
 
@@ -134,9 +130,7 @@ func TestEachOfManyNumbers(t *testing.T) {
 			continue
 		}
 		var numbers map[string]any
-		if err := json.Unmarshal(c.Config, &numbers); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(c.Config, &numbers))
 		found := map[string]bool{}
 		for _, f := range Check(Subject{Config: config(t, string(c.Config)), Version: "1.36.3"}) {
 			if f.Severity == Error {

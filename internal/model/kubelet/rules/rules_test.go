@@ -34,9 +34,7 @@ func parse(fields string) (*kubelet.Config, error) {
 func config(t testing.TB, fields string) *kubelet.Config {
 	t.Helper()
 	c, err := parse(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 

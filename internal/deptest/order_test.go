@@ -1,25 +1,33 @@
 package deptest
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // groupRow matches a row of the table of packages: a wing, empty where it is that of the row above, and packages of it.
 var groupRow = regexp.MustCompile("(?m)^\\| (?:`([a-z/]+)` )?\\| (`[^|]+`) \\| ")
 
+// readSection returns a section of docs/develop/architecture.md.
+func readSection(t *testing.T, dir, heading string) string {
+	t.Helper()
+	page := osfile.Read(t, filepath.Join(dir, "docs/develop/architecture.md"))
+	_, section, _ := strings.Cut(string(page), "\n## "+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+
+	return section
+}
+
 // readGroups returns the rows of the table of packages in docs/develop/architecture.md, from top to bottom, each with
 // folders relative to the module. A row has these and all packages below them; the row of a wing itself only that one.
 func readGroups(t *testing.T, dir string) [][]string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(dir, "docs/develop/architecture.md"))
-	must(t, err)
-	_, section, _ := strings.Cut(string(page), "\n## The packages\n")
-	section, _, _ = strings.Cut(section, "\n## ")
+	section := readSection(t, dir, "The packages")
 
 	var groups [][]string
 	var wing string

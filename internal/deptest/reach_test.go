@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"go/scanner"
 	"go/token"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // reachFile says how much of this module a boot imports.
@@ -26,16 +27,14 @@ func TestReachOfBoot(t *testing.T) {
 		}
 		packages++
 		for _, name := range p.GoFiles {
-			text, err := os.ReadFile(filepath.Join(p.Dir, name))
-			must(t, err)
+			text := osfile.Read(t, filepath.Join(p.Dir, name))
 			tokens += countTokens(name, text)
 		}
 	}
 
 	const unit = 1000
 	got := fmt.Sprintf("packages %d\nthousand tokens %d\n", packages, (tokens+unit-1)/unit)
-	want, err := os.ReadFile(reachFile)
-	must(t, err)
+	want := osfile.Read(t, reachFile)
 	if got != string(want) {
 		t.Errorf("a boot imports:\n%swant, as in internal/deptest/%s:\n%s"+
 			"If it has to grow, change that file, and say in the commit what the growth is for.", got, reachFile, want)

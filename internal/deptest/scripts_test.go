@@ -8,18 +8,19 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // TestModulesScript holds that the script that writes the modules of Kubernetes leaves them as they were after a
 // failure, here for lack of a network.
 func TestModulesScript(t *testing.T) {
-	script, err := os.ReadFile("../../test/kube/modules.sh")
-	must(t, err)
+	script := osfile.Read(t, "../../test/kube/modules.sh")
 
 	dir := t.TempDir()
 	before := map[string]string{"modules.sh": string(script), "go.mod": "module example.com/kube\n", "go.sum": "a sum\n"}
 	for name, text := range before {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		osfile.Write(t, filepath.Join(dir, name), text, 0o644)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(dir, "modules.sh"), "new")
 	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "GOMODCACHE="+t.TempDir(), "TMPDIR="+t.TempDir())
@@ -72,12 +73,11 @@ func TestFolderWithSpaces(t *testing.T) {
 	files := map[string]string{"bin/go": stub, "test/boot/image.sh": "#!/bin/sh\n", "tools/detectors.sh": "#!/bin/sh\n"}
 	for _, name := range strings.Fields("Makefile go.mod tools/fast.sh tools/fuzz.sh tools/version.sh tools/package.sh " +
 		"tools/size.sh") {
-		text, err := os.ReadFile("../../" + name)
-		must(t, err)
+		text := osfile.Read(t, "../../"+name)
 		files[name] = string(text)
 	}
 	for name, text := range files {
-		must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755))
+		osfile.Write(t, filepath.Join(folder, name), text, 0o755)
 	}
 
 	targets := strings.Fields("build language-server test test-kubetables test-root lint generate fuzz-seeds vulnerabilities " +
@@ -91,8 +91,7 @@ func TestFolderWithSpaces(t *testing.T) {
 			t.Errorf("make %s in a folder with a space: got %v, want none:\n%s", target, err, out)
 		}
 	}
-	text, err := os.ReadFile(noted)
-	must(t, err)
+	text := osfile.Read(t, noted)
 	for _, word := range strings.Split(string(text), "\n") {
 		if strings.HasSuffix(word, filepath.Join(outer, "a")) {
 			t.Errorf("argument or variable of go: got %q, want the path in one piece", word)
@@ -137,8 +136,7 @@ func TestPackageVersion(t *testing.T) {
 
 // TestReleaseNames holds that the files which systemd-sysupdate sorts by their names have the version of packages.
 func TestReleaseNames(t *testing.T) {
-	script, err := os.ReadFile("../../tools/release.sh")
-	must(t, err)
+	script := osfile.Read(t, "../../tools/release.sh")
 	names := regexp.MustCompile(`\$dist/prelet-\$(\w+)-\$\{systemd_arch`).FindAllStringSubmatch(string(script), -1)
 	if len(names) == 0 {
 		t.Error("tools/release.sh: got no system extension, want one")
@@ -152,8 +150,7 @@ func TestReleaseNames(t *testing.T) {
 
 // TestMaintainer holds that the address of the maintainers is in one place, and can be one of a person.
 func TestMaintainer(t *testing.T) {
-	text, err := os.ReadFile("../../packaging/maintainer")
-	must(t, err)
+	text := osfile.Read(t, "../../packaging/maintainer")
 	address, err := mail.ParseAddress(strings.TrimSpace(string(text)))
 	if err != nil || address.Name == "" {
 		t.Fatalf("packaging/maintainer: got %q, %v; want NAME <ADDRESS>", text, err)
@@ -168,8 +165,7 @@ func TestMaintainer(t *testing.T) {
 	must(t, err)
 	packages := 0
 	for _, file := range append(files, "../../tools/package.sh", "../../tools/packages.sh") {
-		text, err := os.ReadFile(file)
-		must(t, err)
+		text := osfile.Read(t, file)
 		if strings.Contains(string(text), "\nmaintainer:") {
 			packages++
 			if !strings.Contains(string(text), "\nmaintainer: ${MAINTAINER}\n") {

@@ -21,10 +21,7 @@ type wing struct {
 // readWings returns the rows of the picture, from top to bottom.
 func readWings(t *testing.T, dir string) []wing {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(dir, "docs/develop/architecture.md"))
-	must(t, err)
-	_, section, _ := strings.Cut(string(page), "\n## The wings\n")
-	section, _, _ = strings.Cut(section, "\n## ")
+	section := readSection(t, dir, "The wings")
 
 	var wings []wing
 	for _, row := range wingRow.FindAllStringSubmatch(section, -1) {

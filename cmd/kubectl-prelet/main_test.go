@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // These are the Nodes of the API server, as it returns them.
@@ -273,7 +274,7 @@ func TestConnectionFlags(t *testing.T) {
 		"contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "me"}},
 			{"name": "here", "context": {"cluster": "here", "user": "me"}},
 			{"name": "anonymous", "context": {"cluster": "here"}}]}`, s.URL)
-	must(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
+	osfile.Write(t, kubeconfig, text, 0o600)
 
 	for args, want := range map[string]map[string]string{
 		"--context here":                                {"Authorization": "Bearer mine"},
@@ -415,8 +416,7 @@ func TestKrewManifest(t *testing.T) {
 		t.Fatalf("build.sh: got %v, want no error\n%s", err, b)
 	}
 
-	text, err := os.ReadFile(filepath.Join(out, "prelet.yaml"))
-	must(t, err)
+	text := osfile.Read(t, filepath.Join(out, "prelet.yaml"))
 	var manifest krewPlugin
 	if err := yaml.UnmarshalStrict(text, &manifest); err != nil || len(manifest.Spec.Platforms) != 1 {
 		t.Fatalf("got %v\n%s\nwant the fields of a Plugin, for one platform", err, text)
@@ -451,8 +451,7 @@ func TestKrewManifest(t *testing.T) {
 
 // TestKrewTemplate executes .krew.yaml as krew-release-bot does: its manifest is right, and has the archives of build.sh.
 func TestKrewTemplate(t *testing.T) {
-	text, err := os.ReadFile("../../.krew.yaml")
-	must(t, err)
+	text := osfile.Read(t, "../../.krew.yaml")
 	const tag = "v9.8.7"
 	addURIAndSha := func(uri, got string) string {
 		if got != tag {
@@ -472,8 +471,7 @@ func TestKrewTemplate(t *testing.T) {
 		t.Error(problem)
 	}
 
-	script, err := os.ReadFile("../../packaging/krew/build.sh")
-	must(t, err)
+	script := osfile.Read(t, "../../packaging/krew/build.sh")
 	built := regexp.MustCompile(`KREW_PLATFORMS:-([^}]+)}`).FindStringSubmatch(string(script))
 	var got []string
 	for _, p := range manifest.Spec.Platforms {

@@ -56,9 +56,7 @@ func checkNoSecrets(t *testing.T, r importer.Imported) {
 // TestJoins compares what becomes of files of kubeadm with testdata/joins.txtar, and never shows a token.
 func TestJoins(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/joins.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	replace := strings.NewReplacer("@PIN@", pin, "@TOKEN@", known)
 	var name, text string
 	var patches []importer.PatchFile
@@ -142,9 +140,7 @@ func TestForeignOdd(t *testing.T) {
 // TestForeignPlan: the site of a JoinConfiguration is planned, and its node has what kubeadm would make.
 func TestForeignPlan(t *testing.T) {
 	src, err := os.ReadFile("testdata/kubeadm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := importer.Import("kubeadm.yaml", src, foreignOptions())
 	s, diags := lang.Parse(
 		[]tape.SiteFile{{Name: importer.FileName, Text: string(r.Text)}},

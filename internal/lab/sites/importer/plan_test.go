@@ -3,7 +3,6 @@ package importer_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,8 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/stages/builtin"
 )
 
@@ -43,16 +44,11 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *evaluate.Plan {
 	}
 	root, tree, objects := t.TempDir(), t.TempDir(), t.TempDir()
 	if s.portConf != "" {
-		write(t, filepath.Join(root, "etc/kubernetes/port.conf"), s.portConf)
+		osfile.Write(t, filepath.Join(root, "etc/kubernetes/port.conf"), s.portConf, 0o644)
 	}
-	if err := hwtree.Build(s.tree(), tree); err != nil {
-		t.Fatal(err)
-	}
-	ca, err := os.ReadFile(caPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(objects, "ca.crt"), string(ca))
+	must(t, hwtree.Build(s.tree(), tree))
+	ca := osfile.Read(t, caPEM)
+	osfile.Write(t, filepath.Join(objects, "ca.crt"), ca, 0o644)
 	cm, err := yaml.Marshal(
 		map[string]any{
 			"apiVersion": "v1",
@@ -64,17 +60,15 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *evaluate.Plan {
 			},
 		},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(objects, "kube-system", name+".yaml"), string(cm))
+	must(t, err)
+	osfile.Write(t, filepath.Join(objects, "kube-system", name+".yaml"), cm, 0o644)
 	l := probe.New(
 		probe.Sources{
 			Root:        root,
 			Hardware:    tree,
 			Objects:     objects,
 			Site:        st,
-			Credentials: secrets{"bootstrap-token": token},
+			Credentials: demo.Credentials{"bootstrap-token": token},
 		},
 	)
 	t.Cleanup(l.Close)
@@ -87,9 +81,7 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *evaluate.Plan {
 				describe, err := os.ReadFile(
 					"../../../../plugins/detectors/ovs/testdata/describe.json",
 				) // the detector's own tests keep it
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return tape.Lock.Answer(
 					tape.LockAns{LockEntry: tape.LockEntry{Name: "ovs", SHA256: strings.Repeat("0", 64), Describe: describe}},
 				)
@@ -104,26 +96,6 @@ func (s situation) plan(t *testing.T, raw []byte, name string) *evaluate.Plan {
 			return l.Ask(ctx, q)
 		})},
 	)
-}
-
-// secrets are credentials for a test.
-type secrets map[string]string
-
-func (s secrets) Read(name string) ([]byte, error) {
-	if v, ok := s[name]; ok {
-		return []byte(v), nil
-	}
-	return nil, fs.ErrNotExist
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // tree describes the machine as the folders that facts are read from.
@@ -204,9 +176,7 @@ func planned(t *testing.T, p *evaluate.Plan) outcome {
 	}
 	delete(out.Flags, "node-labels")
 	delete(out.Flags, "register-with-taints")
-	if err := yaml.Unmarshal([]byte(textOf(t, p, "kubelet-config")), &out.Config); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(textOf(t, p, "kubelet-config")), &out.Config))
 	if list, ok := out.Config["registerWithTaints"].([]any); ok {
 		delete(out.Config, "registerWithTaints")
 		if len(taints) > 0 {
@@ -245,9 +215,7 @@ func planned(t *testing.T, p *evaluate.Plan) outcome {
 			Context struct{ Cluster, User string }
 		}
 	}
-	if err := yaml.Unmarshal([]byte(textOf(t, p, "bootstrap-kubeconfig")), &k); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(textOf(t, p, "bootstrap-kubeconfig")), &k))
 	if len(k.Clusters) != 1 || len(k.Users) != 1 || len(k.Contexts) != 1 || k.Contexts[0].Name != k.Current ||
 		k.Contexts[0].Context.Cluster != k.Clusters[0].Name || k.Contexts[0].Context.User != k.Users[0].Name || !strings.Contains(k.Users[0].User.Token, "bootstrap-token") {
 		t.Errorf("the kubeconfig does not hold together: %+v", k)
@@ -292,5 +260,13 @@ func quantities(t *testing.T, doc map[string]any) {
 			}
 			list[name] = q.AsDec().String()
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

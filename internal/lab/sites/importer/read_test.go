@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -54,10 +54,7 @@ func testFiles(t testing.TB) []string {
 func TestGolden(t *testing.T) {
 	for _, f := range testFiles(t) {
 		t.Run(filepath.Base(f), func(t *testing.T) {
-			src, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			src := osfile.Read(t, f)
 			o := options()
 			if filepath.Ext(f) == ".yaml" {
 				o = foreignOptions()
@@ -86,25 +83,9 @@ func TestGolden(t *testing.T) {
 			for _, line := range slices.Concat(r.Differences, r.Open) {
 				fmt.Fprintf(&notes, "- %s\n", line)
 			}
-			golden(t, f+".hcl", r.Text)
-			golden(t, f+".notes", []byte(notes.String()))
+			osfile.Golden(t, f+".hcl", r.Text, *update)
+			osfile.Golden(t, f+".notes", notes.String(), *update)
 		})
-	}
-}
-
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s (-want +got; -update writes it):\n%s", path, d)
 	}
 }
 
@@ -232,10 +213,7 @@ func TestServersOfTheCommandLine(t *testing.T) {
 
 // TestNameOfTheSource: the site has the file's name in a comment of one line.
 func TestNameOfTheSource(t *testing.T) {
-	src, err := os.ReadFile("testdata/kubeadm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := osfile.Read(t, "testdata/kubeadm.yaml")
 	const name = "a\"\nstage \"y\" \"z\" {}\n.json"
 	for _, r := range []importer.Imported{
 		importer.Import("/x/"+name, []byte(`{"apiserver": "h:6443"}`), options()),
@@ -281,10 +259,7 @@ func TestFlags(t *testing.T) {
 // FuzzImport: every file is refused or becomes a site that passes validate. Import checks that and fails with internal.
 func FuzzImport(f *testing.F) {
 	for _, name := range testFiles(f) {
-		src, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		src := osfile.Read(f, name)
 		f.Add(string(src))
 	}
 	f.Add(`{"apiserver": "[::1]:1", "nodeLabels": "a=${b},%{if=x,\"=y", "nodeTaints": "a:NoSchedule,a=1:NoSchedule"}`)

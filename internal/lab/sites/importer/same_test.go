@@ -89,9 +89,9 @@ var (
 
 func at(c card, gbps int) card { c.gbps = gbps; return c }
 
-func set(key string, v any) func(*situation) { return func(s *situation) { s.init[key] = v } }
+func set(key string, v any) change { return func(s *situation) { s.init[key] = v } }
 
-func resources(cpus, memory any) func(*situation) {
+func resources(cpus, memory any) change {
 	return func(s *situation) {
 		r := map[string]any{}
 		if cpus != nil {
@@ -104,25 +104,31 @@ func resources(cpus, memory any) func(*situation) {
 	}
 }
 
-func hardware(cpus int, gib float64) func(*situation) {
+func hardware(cpus int, gib float64) change {
 	return func(s *situation) { s.cpus, s.memoryKiB = cpus, int64(gib*1024*1024) }
 }
 
-func gpus(names ...string) func(*situation) { return func(s *situation) { s.gpus = names } }
+func gpus(names ...string) change { return func(s *situation) { s.gpus = names } }
 
-func dpdk(cards ...card) func(*situation) {
+func dpdk(cards ...card) change {
 	return func(s *situation) { s.cards, s.dpdk = append([]card{virtio}, cards...), true }
 }
 
-func portConf(text string) func(*situation) { return func(s *situation) { s.portConf = text } }
+func portConf(text string) change { return func(s *situation) { s.portConf = text } }
 
-func flags(text string) func(*situation) { return func(s *situation) { s.defaultKubelet = text } }
+func flags(text string) change { return func(s *situation) { s.defaultKubelet = text } }
 
-func config(from, to string) func(*situation) {
+func config(from, to string) change {
 	return func(s *situation) { s.vmKubeletConfig = strings.Replace(s.vmKubeletConfig, from, to, 1) }
 }
 
-func without(key string) func(*situation) { return func(s *situation) { delete(s.init, key) } }
+func without(key string) change { return func(s *situation) { delete(s.init, key) } }
+
+// A change is what is otherwise than on an ordinary machine.
+type (
+	change  func(*situation)
+	changes []change
+)
 
 // TestSameAsTheScript imports an init-config, plans the site on a machine, and compares what the plan would write with
 // what the script wrote there.
@@ -131,94 +137,94 @@ func TestSameAsTheScript(t *testing.T) {
 	vm := "beta.kubernetes.io/instance-type=virtualMachine"
 	for _, c := range []struct {
 		name    string
-		changes []func(*situation)
+		changes changes
 	}{
 		{"ordinary", nil},
-		{"https URL", []func(*situation){set("apiserver", "https://k8s.site3.example:6443")}},
-		{"version 1.24: taints stay in the flag of the base", []func(*situation){set("k8s_version", "1.24")}},
-		{"version 1.24: no flag in the base", []func(*situation){set("k8s_version", "1.24"), set("nodeTaints", "a=b:NoSchedule"), flags("KUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
-		{"version 1.11: no flag in the base", []func(*situation){set("nodeTaints", "a=b:NoSchedule,c=:NoExecute"), flags("KUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
-		{"no listenInterface", []func(*situation){without("listenInterface")}},
-		{"no listenInterface, no such flags in the base", []func(*situation){without("listenInterface"), flags("KUBELET_EXTRA_ARGS=--v=2\n")}},
-		{"another interface", []func(*situation){set("listenInterface", "eth1")}},
-		{"a base that listens elsewhere", []func(*situation){config("address: 0.0.0.0", "address: 127.0.0.1")}},
-		{"a base without address", []func(*situation){config("address: 0.0.0.0\n", "")}},
+		{"https URL", changes{set("apiserver", "https://k8s.site3.example:6443")}},
+		{"version 1.24: taints stay in the flag of the base", changes{set("k8s_version", "1.24")}},
+		{"version 1.24: no flag in the base", changes{set("k8s_version", "1.24"), set("nodeTaints", "a=b:NoSchedule"), flags("KUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
+		{"version 1.11: no flag in the base", changes{set("nodeTaints", "a=b:NoSchedule,c=:NoExecute"), flags("KUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
+		{"no listenInterface", changes{without("listenInterface")}},
+		{"no listenInterface, no such flags in the base", changes{without("listenInterface"), flags("KUBELET_EXTRA_ARGS=--v=2\n")}},
+		{"another interface", changes{set("listenInterface", "eth1")}},
+		{"a base that listens elsewhere", changes{config("address: 0.0.0.0", "address: 127.0.0.1")}},
+		{"a base without address", changes{config("address: 0.0.0.0\n", "")}},
 
-		{"even CPUs", []func(*situation){resources(4, nil)}},
-		{"odd CPUs", []func(*situation){resources(5, nil)}},
-		{"one CPU less", []func(*situation){resources(7, nil)}},
-		{"one CPU remains of 96", []func(*situation){resources(1, nil), hardware(96, 376)}},
-		{"as many CPUs remain as there are", []func(*situation){resources(8, nil)}},
-		{"more CPUs remain than there are", []func(*situation){resources(64, nil)}},
-		{"10% of 31 GiB", []func(*situation){resources(nil, "10%")}},
-		{"33% of 125 GiB", []func(*situation){resources(nil, "33%"), hardware(32, 125.7)}},
-		{"7% of 15 GiB: nothing", []func(*situation){resources(nil, "7%"), hardware(4, 15.6)}},
-		{"0%", []func(*situation){resources(nil, "0%")}},
-		{"50% of 3 GiB", []func(*situation){resources(nil, "50%"), hardware(2, 3.9)}},
-		{"CPUs and memory", []func(*situation){resources(13, "20%"), hardware(16, 62.6)}},
-		{"resources without content", []func(*situation){resources(nil, nil)}},
-		{"resources over a base without any", []func(*situation){resources(3, "25%"), config("kubeReserved:\n  cpu: 200m\n  memory: 512Mi\n", ""), config("systemReserved:\n  cpu: 200m\n  memory: 512Mi\n", "")}},
-		{"resources next to others of the base", []func(*situation){resources(3, nil), config("kubeReserved:\n", "kubeReserved:\n  ephemeral-storage: 1Gi\n")}},
+		{"even CPUs", changes{resources(4, nil)}},
+		{"odd CPUs", changes{resources(5, nil)}},
+		{"one CPU less", changes{resources(7, nil)}},
+		{"one CPU remains of 96", changes{resources(1, nil), hardware(96, 376)}},
+		{"as many CPUs remain as there are", changes{resources(8, nil)}},
+		{"more CPUs remain than there are", changes{resources(64, nil)}},
+		{"10% of 31 GiB", changes{resources(nil, "10%")}},
+		{"33% of 125 GiB", changes{resources(nil, "33%"), hardware(32, 125.7)}},
+		{"7% of 15 GiB: nothing", changes{resources(nil, "7%"), hardware(4, 15.6)}},
+		{"0%", changes{resources(nil, "0%")}},
+		{"50% of 3 GiB", changes{resources(nil, "50%"), hardware(2, 3.9)}},
+		{"CPUs and memory", changes{resources(13, "20%"), hardware(16, 62.6)}},
+		{"resources without content", changes{resources(nil, nil)}},
+		{"resources over a base without any", changes{resources(3, "25%"), config("kubeReserved:\n  cpu: 200m\n  memory: 512Mi\n", ""), config("systemReserved:\n  cpu: 200m\n  memory: 512Mi\n", "")}},
+		{"resources next to others of the base", changes{resources(3, nil), config("kubeReserved:\n", "kubeReserved:\n  ephemeral-storage: 1Gi\n")}},
 
-		{"Tesla P40", []func(*situation){gpus("Tesla P40")}},
-		{"Tesla V100", []func(*situation){gpus("Tesla V100-SXM2-16GB")}},
-		{"NVIDIA A100: the prefix once", []func(*situation){gpus("NVIDIA A100-SXM4-40GB")}},
-		{"eight H100", []func(*situation){gpus(slices.Repeat([]string{"NVIDIA H100 80GB HBM3"}, 8)...)}},
-		{"two kinds: GPU 0 counts", []func(*situation){gpus("Tesla T4", "Tesla P4")}},
-		{"GeForce", []func(*situation){gpus("GeForce RTX 2080 Ti")}},
-		{"GPU and a taint of the text with its key", []func(*situation){gpus("Tesla T4"), flags("KUBELET_EXTRA_ARGS=\"--register-with-taints=nvidia.com/gpu=true:NoSchedule\"\n")}},
-		{"GPU whose label init-config has", []func(*situation){gpus("Tesla T4"), set("nodeLabels", "accelerator=nvidia-t4")}},
-		{"label of a GPU without GPU", []func(*situation){set("nodeLabels", "accelerator=nvidia-t4")}},
-		{"GPU whose taint init-config has", []func(*situation){gpus("Tesla T4"), set("nodeTaints", "nvidia.com/gpu=true:NoSchedule")}},
-		{"GPU whose taint init-config has otherwise", []func(*situation){gpus("Tesla T4"), set("nodeTaints", "nvidia.com/gpu=present:NoSchedule")}},
+		{"Tesla P40", changes{gpus("Tesla P40")}},
+		{"Tesla V100", changes{gpus("Tesla V100-SXM2-16GB")}},
+		{"NVIDIA A100: the prefix once", changes{gpus("NVIDIA A100-SXM4-40GB")}},
+		{"eight H100", changes{gpus(slices.Repeat([]string{"NVIDIA H100 80GB HBM3"}, 8)...)}},
+		{"two kinds: GPU 0 counts", changes{gpus("Tesla T4", "Tesla P4")}},
+		{"GeForce", changes{gpus("GeForce RTX 2080 Ti")}},
+		{"GPU and a taint of the text with its key", changes{gpus("Tesla T4"), flags("KUBELET_EXTRA_ARGS=\"--register-with-taints=nvidia.com/gpu=true:NoSchedule\"\n")}},
+		{"GPU whose label init-config has", changes{gpus("Tesla T4"), set("nodeLabels", "accelerator=nvidia-t4")}},
+		{"label of a GPU without GPU", changes{set("nodeLabels", "accelerator=nvidia-t4")}},
+		{"GPU whose taint init-config has", changes{gpus("Tesla T4"), set("nodeTaints", "nvidia.com/gpu=true:NoSchedule")}},
+		{"GPU whose taint init-config has otherwise", changes{gpus("Tesla T4"), set("nodeTaints", "nvidia.com/gpu=present:NoSchedule")}},
 
-		{"dpdk on MT27710 at 10G", []func(*situation){dpdk(at(mlnx, 10))}},
-		{"dpdk on MT27710 at 25G", []func(*situation){dpdk(at(mlnx, 25))}},
-		{"dpdk on MT27710 at 40G", []func(*situation){dpdk(at(mlnx, 40))}},
-		{"dpdk on MT27710, link down", []func(*situation){dpdk(mlnx)}},
-		{"dpdk on MT27710, link down, next to XXV710", []func(*situation){dpdk(mlnx, xxv710)}},
-		{"dpdk on MT27710, link down, next to 82599", []func(*situation){dpdk(mlnx, i82599)}},
-		{"dpdk on X710 for 10GBASE-T", []func(*situation){dpdk(x710T)}},
-		{"dpdk on MT27710, first of two down", []func(*situation){dpdk(mlnx, at(mlnx, 25))}},
-		{"dpdk on two MT27710: the first by PCI address", []func(*situation){dpdk(at(mlnx, 40), at(mlnx, 25))}},
-		{"dpdk on a virtual function of MT27710", []func(*situation){dpdk(mlnxVF)}},
-		{"dpdk on XXV710", []func(*situation){dpdk(xxv710)}},
-		{"dpdk on X710", []func(*situation){dpdk(x710)}},
-		{"dpdk on 82599", []func(*situation){dpdk(i82599)}},
-		{"dpdk on 82599, XXV710, MT27710: Mellanox first", []func(*situation){dpdk(i82599, xxv710, at(mlnx, 25))}},
-		{"dpdk on 82599, X710, XXV710: XXV710 first", []func(*situation){dpdk(i82599, x710, xxv710)}},
-		{"dpdk on cards of other kinds", []func(*situation){dpdk(xl710, connectX)}},
-		{"dpdk without a card", []func(*situation){dpdk()}},
-		{"MT27710 without dpdk", []func(*situation){dpdk(at(mlnx, 25)), func(s *situation) { s.dpdk = false }}},
-		{"dpdk, and init-config has the label", []func(*situation){dpdk(xxv710), set("nodeLabels", "network.netease.com/sriov-type=mine")}},
-		{"dpdk, and init-config has the taint", []func(*situation){dpdk(xxv710), set("nodeTaints", "network.netease.com/sriov-type=mine:NoSchedule")}},
+		{"dpdk on MT27710 at 10G", changes{dpdk(at(mlnx, 10))}},
+		{"dpdk on MT27710 at 25G", changes{dpdk(at(mlnx, 25))}},
+		{"dpdk on MT27710 at 40G", changes{dpdk(at(mlnx, 40))}},
+		{"dpdk on MT27710, link down", changes{dpdk(mlnx)}},
+		{"dpdk on MT27710, link down, next to XXV710", changes{dpdk(mlnx, xxv710)}},
+		{"dpdk on MT27710, link down, next to 82599", changes{dpdk(mlnx, i82599)}},
+		{"dpdk on X710 for 10GBASE-T", changes{dpdk(x710T)}},
+		{"dpdk on MT27710, first of two down", changes{dpdk(mlnx, at(mlnx, 25))}},
+		{"dpdk on two MT27710: the first by PCI address", changes{dpdk(at(mlnx, 40), at(mlnx, 25))}},
+		{"dpdk on a virtual function of MT27710", changes{dpdk(mlnxVF)}},
+		{"dpdk on XXV710", changes{dpdk(xxv710)}},
+		{"dpdk on X710", changes{dpdk(x710)}},
+		{"dpdk on 82599", changes{dpdk(i82599)}},
+		{"dpdk on 82599, XXV710, MT27710: Mellanox first", changes{dpdk(i82599, xxv710, at(mlnx, 25))}},
+		{"dpdk on 82599, X710, XXV710: XXV710 first", changes{dpdk(i82599, x710, xxv710)}},
+		{"dpdk on cards of other kinds", changes{dpdk(xl710, connectX)}},
+		{"dpdk without a card", changes{dpdk()}},
+		{"MT27710 without dpdk", changes{dpdk(at(mlnx, 25)), func(s *situation) { s.dpdk = false }}},
+		{"dpdk, and init-config has the label", changes{dpdk(xxv710), set("nodeLabels", "network.netease.com/sriov-type=mine")}},
+		{"dpdk, and init-config has the taint", changes{dpdk(xxv710), set("nodeTaints", "network.netease.com/sriov-type=mine:NoSchedule")}},
 
-		{"port.conf", []func(*situation){portConf(port)}},
-		{"port.conf of a virtual machine", []func(*situation){portConf(port), set("nodeLabels", vm)}},
-		{"a virtual machine without port.conf", []func(*situation){set("nodeLabels", vm)}},
-		{"port.conf of another instance type", []func(*situation){portConf(port), set("nodeLabels", "beta.kubernetes.io/instance-type=bareMetal")}},
-		{"port.conf, and init-config has its labels", []func(*situation){portConf(port), set("nodeLabels", vm+",node.netease.com/port_id=p,network.netease.com/single-subnet-id=s")}},
+		{"port.conf", changes{portConf(port)}},
+		{"port.conf of a virtual machine", changes{portConf(port), set("nodeLabels", vm)}},
+		{"a virtual machine without port.conf", changes{set("nodeLabels", vm)}},
+		{"port.conf of another instance type", changes{portConf(port), set("nodeLabels", "beta.kubernetes.io/instance-type=bareMetal")}},
+		{"port.conf, and init-config has its labels", changes{portConf(port), set("nodeLabels", vm+",node.netease.com/port_id=p,network.netease.com/single-subnet-id=s")}},
 
-		{"flags with =", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--node-labels=a=b,c= " +
+		{"flags with =", changes{flags("KUBELET_EXTRA_ARGS=\"--node-labels=a=b,c= " +
 			"--register-with-taints=x=y:NoExecute --node-ip=1.2.3.4 --hostname-override=old --v=2\"\n")}},
-		{"flags with spaces", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--node-labels a=b,c= " +
+		{"flags with spaces", changes{flags("KUBELET_EXTRA_ARGS=\"--node-labels a=b,c= " +
 			"--register-with-taints x=y:NoExecute --node-ip 1.2.3.4 --hostname-override old -v 2\"\n")}},
-		{"flags without the ones that are made", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--log-dir " +
+		{"flags without the ones that are made", changes{flags("KUBELET_EXTRA_ARGS=\"--log-dir " +
 			"/var/log/k8s --allow-privileged=true\"\n")}},
-		{"no log-dir", []func(*situation){flags("KUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
-		{"a log-dir that is commented out", []func(*situation){flags("# KUBELET_EXTRA_ARGS=\"--log-dir=/old\"\nKUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
-		{"resolvConf", []func(*situation){config("maxPods: 110", "maxPods: 110\nresolvConf: "+
+		{"no log-dir", changes{flags("KUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
+		{"a log-dir that is commented out", changes{flags("# KUBELET_EXTRA_ARGS=\"--log-dir=/old\"\nKUBELET_EXTRA_ARGS=\"--v=2\"\n")}},
+		{"resolvConf", changes{config("maxPods: 110", "maxPods: 110\nresolvConf: "+
 			"/etc/kubernetes/resolv.conf")}},
 
-		{"labels and taints of all three", []func(*situation){gpus("Tesla P40"), dpdk(x710), portConf(port),
+		{"labels and taints of all three", changes{gpus("Tesla P40"), dpdk(x710), portConf(port),
 			set("nodeLabels", vm+", node.netease.com/pool=online"), set("nodeTaints", "node.netease.com/phase=online:NoExecute, dedicated=db:PreferNoSchedule")}},
-		{"a label of the text with another value", []func(*situation){set("nodeLabels", "node.netease.com/phase=online")}},
-		{"a label twice in init-config", []func(*situation){set("nodeLabels", "pool=a,pool=b")}},
-		{"a taint of the text with another value", []func(*situation){set("nodeTaints", "node.netease.com/phase=online:NoSchedule")}},
-		{"a taint of the text with another effect", []func(*situation){set("nodeTaints", "node.netease.com/phase=checking:NoExecute")}},
-		{"kube-proxy otherwise", []func(*situation){set("nodeLabels", "network.netease.com/kube-proxy=ipvs")}},
-		{"an empty label, a taint without value", []func(*situation){set("nodeLabels", "spot="), set("nodeTaints", "spot:NoSchedule")}},
-		{"text that HCL would read", []func(*situation){set("nodeLabels", "a.b-c/d_e=1.0")}},
+		{"a label of the text with another value", changes{set("nodeLabels", "node.netease.com/phase=online")}},
+		{"a label twice in init-config", changes{set("nodeLabels", "pool=a,pool=b")}},
+		{"a taint of the text with another value", changes{set("nodeTaints", "node.netease.com/phase=online:NoSchedule")}},
+		{"a taint of the text with another effect", changes{set("nodeTaints", "node.netease.com/phase=checking:NoExecute")}},
+		{"kube-proxy otherwise", changes{set("nodeLabels", "network.netease.com/kube-proxy=ipvs")}},
+		{"an empty label, a taint without value", changes{set("nodeLabels", "spot="), set("nodeTaints", "spot:NoSchedule")}},
+		{"text that HCL would read", changes{set("nodeLabels", "a.b-c/d_e=1.0")}},
 	} {
 		if !chosen.Has(4, c.name) {
 			continue
@@ -230,17 +236,11 @@ func TestSameAsTheScript(t *testing.T) {
 				change(&s)
 			}
 			raw, err := json.Marshal(s.init)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ca, err := os.ReadFile(caPEM)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want, err := script(string(raw), s.machine, s.configMap, string(ca))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p := s.plan(t, raw, want.Name)
 			if !p.Complete {
 				t.Fatalf("the plan is not complete: %v", p.Diagnostics)
@@ -276,9 +276,7 @@ func TestWhatTheScriptRefused(t *testing.T) {
 			s := ordinary()
 			c.change(&s)
 			raw, err := json.Marshal(s.init)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := script(string(raw), s.machine, s.configMap, ""); err == nil {
 				t.Error("the script would have gone on")
 			}

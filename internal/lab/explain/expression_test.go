@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/plan/limit"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // evalText evaluates an expression, which must parse.
@@ -86,7 +87,7 @@ func TestExplainNames(t *testing.T) {
 	for _, word := range []string{"var/zone", "local/hw", "local/fabric", "stage/fetch-ca.cluster", "stage/label.gpu"} {
 		fmt.Fprintf(&b, "$ prelet explain %s\n%s\n", word, text(t, explained(t, p, word)))
 	}
-	golden(t, "testdata/golden/names.txt", b.String())
+	osfile.Golden(t, "testdata/golden/names.txt", b.String(), *update)
 }
 
 // FuzzEvaluate evaluates any text: no panic, no secret, and a value or an error.

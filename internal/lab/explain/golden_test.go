@@ -2,15 +2,14 @@ package explain_test
 
 import (
 	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/prelet/prelet/internal/testing/table"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -79,19 +78,7 @@ cloud/bare-vm:
 					t.Errorf("got %q, want at most 80 columns", l)
 				}
 			}
-			golden(t, filepath.Join("testdata", "golden", strings.ReplaceAll(e.name(), "/", "-")+".txt"), b.String())
+			osfile.Golden(t, filepath.Join("testdata", "golden", strings.ReplaceAll(e.name(), "/", "-")+".txt"), b.String(), *update)
 		})
-	}
-}
-
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		write(t, path, got)
-	}
-	want, err := os.ReadFile(path)
-	must(t, err)
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-update writes it): want -, got +\n%s", path, d)
 	}
 }

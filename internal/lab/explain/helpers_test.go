@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/stages/builtin"
 )
 
@@ -69,16 +70,6 @@ func examples() (out []example) {
 
 var dgx = example{site: "gpu-training", machine: "dgx-h100", vars: map[string]string{"zone": "az1-r07"}}
 
-// secrets are credentials for a test.
-type secrets map[string]string
-
-func (s secrets) Read(name string) ([]byte, error) {
-	if v, ok := s[name]; ok {
-		return []byte(v + "\n"), nil
-	}
-	return nil, fs.ErrNotExist
-}
-
 // plan evaluates an example in process.
 func (e example) plan(t *testing.T) *evaluate.Plan {
 	t.Helper()
@@ -96,15 +87,13 @@ func (e example) plan(t *testing.T) *evaluate.Plan {
 	if paths == nil {
 		paths = []string{examplesDir + e.site}
 	}
-	facts, err := os.ReadFile(factsDir + e.machine + ".json")
-	must(t, err)
+	facts := osfile.Read(t, factsDir+e.machine+".json")
 	return plan(t, paths, root, facts, e.vars)
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(t, os.WriteFile(path, []byte(text), 0o644))
+	osfile.Write(t, path, text, 0o644)
 }
 
 func plan(t *testing.T, paths []string, root string, facts []byte, vars map[string]string) *evaluate.Plan {
@@ -118,7 +107,7 @@ func plan(t *testing.T, paths []string, root string, facts []byte, vars map[stri
 		given[name] = probe.Given{Text: text, Source: "--var"}
 	}
 	l := probe.New(probe.Sources{Root: root, Objects: examplesDir + "objects", Site: s, Variables: given,
-		Credentials: secrets{"bootstrap-token": "abcdef." + canary, "cloud-password": canary}})
+		Credentials: demo.Credentials{"bootstrap-token": "abcdef." + canary, "cloud-password": canary}})
 	t.Cleanup(l.Close)
 	return evaluate.Run(
 		context.Background(),

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
-	"io/fs"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -17,14 +16,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/prelet/prelet/internal/lab/printer"
 	"github.com/prelet/prelet/internal/machine/probe"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/sample"
 	"github.com/prelet/prelet/stages/builtin"
 )
@@ -89,16 +88,6 @@ func read(p string) string {
 	return string(b)
 }
 
-// secrets are credentials for a test.
-type secrets map[string]string
-
-func (s secrets) Read(name string) ([]byte, error) {
-	if v, ok := s[name]; ok {
-		return []byte(v + "\n"), nil
-	}
-	return nil, fs.ErrNotExist
-}
-
 const token = "abcdef.0123456789canary"
 
 func (e example) load(t *testing.T) *lang.Site {
@@ -118,12 +107,8 @@ func (e example) load(t *testing.T) *lang.Site {
 func (e example) world(t *testing.T, s *lang.Site, machine string, creds probe.Credentials) tape.Source {
 	t.Helper()
 	root := t.TempDir()
-	for p, text := range e.root {
-		must(t, os.MkdirAll(filepath.Join(root, filepath.Dir(p)), 0o755))
-		must(t, os.WriteFile(filepath.Join(root, p), []byte(text), 0o644))
-	}
-	facts, err := os.ReadFile(filepath.Join("../testdata/hardware/facts", machine+".json"))
-	must(t, err)
+	osfile.WriteTree(t, root, e.root)
+	facts := osfile.Read(t, filepath.Join("../testdata/hardware/facts", machine+".json"))
 	given := map[string]probe.Given{}
 	for name, text := range e.vars {
 		given[name] = probe.Given{Text: text, Source: "--var"}
@@ -159,7 +144,7 @@ func TestPlans(t *testing.T) {
 		for _, m := range e.machines {
 			t.Run(e.name+"/"+m, func(t *testing.T) {
 				s := e.load(t)
-				p := planSite(t, s, e.world(t, s, m, secrets{"bootstrap-token": token}))
+				p := planSite(t, s, e.world(t, s, m, demo.Credentials{"bootstrap-token": token}))
 				var b bytes.Buffer
 				_ = printer.Diagnostics(&b, s.Sources, printer.Sorted(p.Diagnostics), printer.Style{Width: 100})
 				must(t, printer.PlanText(&b, printer.View{Plan: p, Full: true}, printer.Style{Width: 100}))
@@ -196,15 +181,7 @@ func golden(t *testing.T, path string, got []byte) {
 	if bytes.Contains(got, []byte("canary")) {
 		t.Errorf("a secret is in the output")
 	}
-	if *update {
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	must(t, err)
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s differs (-update writes it):\n%s", path, d)
-	}
+	osfile.Golden(t, path, got, *update)
 }
 
 // TestLiveAndReplay plans every example on every machine twenty times, with answers that come in another order each
@@ -229,7 +206,7 @@ func liveAndReplay(t *testing.T, e example, machine string, chosen sample.Sample
 	first, step := chosen.OneIn(7, e.name, machine)
 	for n := first; n < orders; n += step {
 		secret := strings.Repeat(string(rune('a'+n)), 16)
-		creds := secrets{"bootstrap-token": "canary." + secret, "cloud-password": "canary" + secret}
+		creds := demo.Credentials{"bootstrap-token": "canary." + secret, "cloud-password": "canary" + secret}
 		p := planSite(t, s, shuffled(e.world(t, s, machine, creds), int64(n)))
 		if hash == "" {
 			hash = p.Hash
@@ -272,7 +249,7 @@ func cloud() example {
 func TestCloudSite(t *testing.T) {
 	e := cloud()
 	s := e.load(t)
-	p := planSite(t, s, e.world(t, s, "bare-vm", secrets{"bootstrap-token": token, "cloud-password": `pa"ss\canary`}))
+	p := planSite(t, s, e.world(t, s, "bare-vm", demo.Credentials{"bootstrap-token": token, "cloud-password": `pa"ss\canary`}))
 	got := string(p.Node.Canonical())
 	for _, f := range p.Node.Files {
 		got += f.Text.String()
@@ -293,7 +270,7 @@ systemReserved: {memory: 1Gi}
 	for id, like := range map[string][]string{"debian": {}, "rocky": {"rhel", "fedora"}} {
 		t.Run(id, func(t *testing.T) {
 			s := e.load(t)
-			source := e.world(t, s, "two-sockets", secrets{"bootstrap-token": stableSecrets["bootstrap-token"]})
+			source := e.world(t, s, "two-sockets", demo.Credentials{"bootstrap-token": stableSecrets["bootstrap-token"]})
 			p := planSite(t, s, changeFacts(t, source, func(facts map[string]any) {
 				facts["os"] = tape.OS{ID: &id, IDLike: like}
 			}))
@@ -311,8 +288,7 @@ func TestExamplesAreFormatted(t *testing.T) {
 			t.Fatalf("%s: got %d examples, %v; want some", pattern, len(names), err)
 		}
 		for _, name := range names {
-			text, err := os.ReadFile(name)
-			must(t, err)
+			text := osfile.Read(t, name)
 			if got := lang.Format(text); string(got) != string(text) {
 				t.Errorf("%s: got\n%s\nwant it as prelet fmt writes it:\n%s", name, text, got)
 			}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/table"
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -21,8 +22,7 @@ const ovs = "../plugins/detectors/ovs/testdata/"
 func openVSwitch(t *testing.T, next tape.Source, locked, dpdk bool) tape.Source {
 	t.Helper()
 	load := func(file string, v any) json.RawMessage {
-		b, err := os.ReadFile(ovs + file)
-		must(t, err)
+		b := osfile.Read(t, ovs+file)
 		must(t, json.Unmarshal(b, v))
 		return b
 	}
@@ -73,8 +73,7 @@ func withCards(t *testing.T, next tape.Source, machine string) tape.Source {
 	var all []any
 	for one := range strings.SplitSeq(machine, " + ") {
 		one, as, _ := strings.Cut(one, " as ")
-		b, err := os.ReadFile("../testdata/hardware/facts/" + one + ".json")
-		must(t, err)
+		b := osfile.Read(t, "../testdata/hardware/facts/"+one+".json")
 		var facts struct {
 			NICs []map[string]any `json:"nics"`
 		}
@@ -147,7 +146,7 @@ func TestSRIOV(t *testing.T) {
 - {machine: legacy-82599, dpdk: true}
 `) {
 		s := e.load(t)
-		cards := withCards(t, e.world(t, s, strings.Fields(tt.Machine)[0], secrets{"bootstrap-token": token}), tt.Machine)
+		cards := withCards(t, e.world(t, s, strings.Fields(tt.Machine)[0], demo.Credentials{"bootstrap-token": token}), tt.Machine)
 		p := planSite(t, s, openVSwitch(t, cards, tt.Locked, tt.DPDK))
 
 		var got, want []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/run"
 	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // TestSealedNode holds that an image of a former node is as one that never was a node: for each example, on each pair of
@@ -63,7 +63,7 @@ func sealNode(t *testing.T, e example, former, next string) {
 func testEnv(t *testing.T) *machine.Env {
 	t.Helper()
 	credentials := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(credentials, "bootstrap-token"), []byte(token), 0o600))
+	osfile.Write(t, filepath.Join(credentials, "bootstrap-token"), token, 0o600)
 
 	return &machine.Env{
 		Version:  "0.1.0",
@@ -107,8 +107,7 @@ func makeImage(t *testing.T, e example) string {
 		}))
 	}
 	for name, text := range files {
-		must(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
+		osfile.Write(t, filepath.Join(root, name), text, 0o755)
 	}
 
 	return root

@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // TestSiteTests runs the tests of each example, as `prelet test` does.
@@ -66,14 +67,13 @@ func TestFirstTest(t *testing.T) {
 		"../README.md":                       "site.hcl",
 		"../docs/operators/testing-sites.md": "gpu.prelettest.hcl",
 	} {
-		text, err := os.ReadFile(page)
-		must(t, err)
+		text := osfile.Read(t, page)
 		_, block, _ := strings.Cut(string(text), "\n```hcl\n")
 		block, _, _ = strings.Cut(block, "\n```\n")
 		machine, err := filepath.Abs("../testdata/hardware/facts/dgx-h100.json")
 		must(t, err)
 		block = strings.ReplaceAll(block, "testdata/gpu17.json", machine)
-		must(t, os.WriteFile(filepath.Join(site, name), []byte(block+"\n"), 0o644))
+		osfile.Write(t, filepath.Join(site, name), block+"\n", 0o644)
 	}
 
 	runSiteTests(t, sites.TestOptions{Paths: []string{site}})
@@ -86,8 +86,7 @@ func TestRecipes(t *testing.T) {
 	for _, name := range []string{
 		"by-subnet/kind.hcl", "by-subnet/address.hcl", "by-inventory/kind.hcl", "by-inventory/machines.preletdata.yaml", "by-cloud/kind.hcl",
 	} {
-		text, err := os.ReadFile(name)
-		must(t, err)
+		text := osfile.Read(t, name)
 		if !bytes.Contains(page, append([]byte("\n"), append(text, "```\n"...)...)) {
 			t.Errorf("docs/operators/select-nodes.md: got no block with the text of examples/%s, want it", name)
 		}
@@ -99,25 +98,22 @@ func TestRecipes(t *testing.T) {
 func TestPageRecipes(t *testing.T) {
 	machine, err := filepath.Abs("../testdata/hardware/facts/dgx-h100.json")
 	must(t, err)
-	base, err := os.ReadFile("minimal/site.hcl")
-	must(t, err)
+	base := osfile.Read(t, "minimal/site.hcl")
 
 	for _, c := range []struct{ page, words, want string }{
 		{"operators/hardware.md", "bonding", `node.labels["example.com/bond-gbps"] == "225"`},
 		{"operators/select-nodes.md", "serial}", `node.flags["hostname-override"] == "node-example-0001"`},
 	} {
 		t.Run(c.page+" "+c.words, func(t *testing.T) {
-			page, err := os.ReadFile("../docs/" + c.page)
-			must(t, err)
+			page := osfile.Read(t, "../docs/"+c.page)
 			dir := t.TempDir()
 			slaves := filepath.Join(dir, "disk/sys/class/net/bond0/bonding/slaves")
-			must(t, os.MkdirAll(filepath.Dir(slaves), 0o755))
-			must(t, os.WriteFile(slaves, []byte("ens3np0 ens5f0\n"), 0o644))
-			must(t, os.WriteFile(filepath.Join(dir, "site.hcl"), base, 0o644))
-			must(t, os.WriteFile(filepath.Join(dir, "recipe.hcl"), []byte(blockWith(t, string(page), c.words)), 0o644))
+			osfile.Write(t, slaves, "ens3np0 ens5f0\n", 0o644)
+			osfile.Write(t, filepath.Join(dir, "site.hcl"), base, 0o644)
+			osfile.Write(t, filepath.Join(dir, "recipe.hcl"), blockWith(t, string(page), c.words), 0o644)
 			text := fmt.Sprintf("run \"recipe\" {\n  hardware = %q\n  root     = \"disk\"\n  assert { condition = %s }\n}\n",
 				machine, c.want)
-			must(t, os.WriteFile(filepath.Join(dir, "recipe.prelettest.hcl"), []byte(text), 0o644))
+			osfile.Write(t, filepath.Join(dir, "recipe.prelettest.hcl"), text, 0o644)
 			runSiteTests(t, sites.TestOptions{Paths: []string{dir}})
 		})
 	}
@@ -164,7 +160,7 @@ func TestNoFalseHold(t *testing.T) {
 		t.Errorf("got %d machines, want more", len(machines))
 	}
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(text), 0o644))
+	osfile.Write(t, filepath.Join(dir, "held.prelettest.hcl"), text, 0o644)
 
 	runSiteTests(t, sites.TestOptions{Paths: []string{dir}, Request: lab.Request{Where: machine.Where{Config: []string{"gpu-fit"}}}})
 }
@@ -221,7 +217,7 @@ func TestNoFalseHoldByHardware(t *testing.T) {
 		"cpuinfo": "processor: 0\n",
 		"meminfo": "MemTotal: 8000000 kB\nHugepagesize: 2048 kB\nHugePages_Total: 0\n",
 	} {
-		must(t, os.WriteFile(filepath.Join(empty, "proc", name), []byte(text), 0o644))
+		osfile.Write(t, filepath.Join(empty, "proc", name), text, 0o644)
 	}
 
 	lacking := 0
@@ -256,10 +252,7 @@ func TestNoFalseHoldByHardware(t *testing.T) {
 			tests += fmt.Sprintf(notHeld, fmt.Sprint(i), file)
 		}
 
-		must(t, errors.Join(
-			os.WriteFile(filepath.Join(dir, "site.hcl"), []byte(site+"}\n"), 0o644),
-			os.WriteFile(filepath.Join(dir, "held.prelettest.hcl"), []byte(tests), 0o644),
-		))
+		osfile.WriteTree(t, dir, map[string]string{"site.hcl": site + "}\n", "held.prelettest.hcl": tests})
 		runSiteTests(t, sites.TestOptions{Paths: []string{dir}})
 	}
 	if lacking < 90 {

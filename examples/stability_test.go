@@ -17,6 +17,8 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const (
@@ -68,8 +70,7 @@ func compareManaged(t *testing.T, path, got string) {
 	if *update && filepath.Base(filepath.Dir(path)) == inProgress {
 		writeFile(t, path, []byte(got))
 	}
-	want, err := os.ReadFile(path)
-	must(t, err)
+	want := osfile.Read(t, path)
 	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
 		t.Errorf("%s: the managed files differ from those of that version (- that version, + now).\n"+
 			"Each node with such a site would change its files at its next boot, and restart its kubelet. Keep the "+
@@ -134,7 +135,7 @@ func recordExample(t *testing.T, e example, machine, suffix string) []byte {
 }
 
 // stableSecrets are the credentials of recordings, which do not contain their values.
-var stableSecrets = secrets{"bootstrap-token": "abcdef.0123456789abcdef", "cloud-password": `pa"ss\word`}
+var stableSecrets = demo.Credentials{"bootstrap-token": "abcdef.0123456789abcdef", "cloud-password": `pa"ss\word`}
 
 // managed returns the managed files of a plan as text.
 func managed(t *testing.T, p *evaluate.Plan) string {
@@ -235,6 +236,5 @@ func TestFrozen(t *testing.T) {
 
 func writeFile(t *testing.T, path string, text []byte) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(t, os.WriteFile(path, text, 0o644))
+	osfile.Write(t, path, text, 0o644)
 }

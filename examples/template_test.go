@@ -1,17 +1,16 @@
 package examples
 
 import (
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // TestVendorsPage: the page for vendors shows the detector of the template, which is short.
 func TestVendorsPage(t *testing.T) {
-	program, err := os.ReadFile("detector-template/detector.go")
-	must(t, err)
-	page, err := os.ReadFile("../docs/vendors/README.md")
-	must(t, err)
+	program := osfile.Read(t, "detector-template/detector.go")
+	page := osfile.Read(t, "../docs/vendors/README.md")
 	if !strings.Contains(string(page), "```go\n"+string(program)+"```") {
 		t.Error("docs/vendors/README.md shows another program than examples/detector-template/detector.go")
 	}

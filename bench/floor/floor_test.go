@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // cluster starts an apiserver with a kubelet's configuration, and writes its token to a file.
@@ -17,9 +18,7 @@ func cluster(t *testing.T) (server *demo.Server, tokenFile string) {
 	t.Cleanup(server.Close)
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: KubeletConfiguration\n"})
 	tokenFile = filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokenFile, []byte(demo.Token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	osfile.Write(t, tokenFile, demo.Token+"\n", 0o600)
 	return server, tokenFile
 }
 
@@ -29,13 +28,8 @@ func machine(t *testing.T) string {
 	root := t.TempDir()
 	for address, device := range map[string]string{"0000:00:01.0": "0x1237", "0000:00:02.0": "0x2330"} {
 		at := filepath.Join(root, "sys/devices/pci0000:00", address)
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
 		for name, text := range map[string]string{"class": "0x030200", "vendor": "0x10de", "device": device} {
-			if err := os.WriteFile(filepath.Join(at, name), []byte(text+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			osfile.Write(t, filepath.Join(at, name), text+"\n", 0o600)
 		}
 		bus := filepath.Join(root, "sys/bus/pci/devices")
 		if err := os.MkdirAll(bus, 0o755); err != nil {

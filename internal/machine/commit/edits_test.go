@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/sample"
 )
 
@@ -134,14 +135,14 @@ func (b *bench) edit(file, how string) {
 		}
 	case "mounted":
 		file := filepath.Join(b.dir, "of-others")
-		must(b.t, os.WriteFile(file, []byte("by hand"), 0o644))
+		osfile.Write(b.t, file, "by hand", 0o644)
 		b.mount(file, path, 0)
 	case "read-only":
 		b.mount(path, path, unix.MS_RDONLY)
 	case "edited":
-		must(b.t, os.WriteFile(path, []byte("by hand"), 0o644))
+		osfile.Write(b.t, path, "by hand", 0o644)
 	case "empty":
-		must(b.t, os.WriteFile(path, nil, 0o600))
+		osfile.Write(b.t, path, "", 0o600)
 	case "unreadable":
 		hangfs.SpoilFile(b.t, path)
 	case "folder":

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
 	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // reasons are those to keep the gate shut, and words of each that a person must see. A pinned generation is none.
@@ -74,6 +75,7 @@ type way struct {
 	before     func(wayCase)       // in the boot before; may be nil
 	prepare    func(wayCase)       // once the reason is true; may be nil
 	take       func(wayCase) Ended // by a process of the next boot, which is open
+	site       string              // without take: a run with it, and the hold if that is the reason
 }
 
 // withHold returns a plan with the hold, if that is the reason.
@@ -107,13 +109,11 @@ func (c wayCase) makePending(site string) {
 }
 
 var ways = map[string]way{
-	"run": {take: func(c wayCase) Ended { return c.runs(c.withHold(complete("four"))) }},
-	"unchanged": {take: func(c wayCase) Ended {
-		return c.runs(c.withHold(complete("two")))
-	}},
-	"no-site":   {take: func(c wayCase) Ended { return c.runs(planOf("no-site")) }},
-	"failed":    {take: func(c wayCase) Ended { return c.runs(planOf("wrong")) }},
-	"last-good": {take: func(c wayCase) Ended { return c.runs(unreachable()) }},
+	"run":       {site: "four"},
+	"unchanged": {site: "two"},
+	"no-site":   {site: "no-site"},
+	"failed":    {site: "wrong"},
+	"last-good": {site: "unreachable"},
 	"held-plan": {take: func(c wayCase) Ended {
 		must(c.t, c.Store.Hold(PlanID(complete("four")), "it failed"))
 		return c.runs(c.withHold(complete("four")))
@@ -132,14 +132,12 @@ var ways = map[string]way{
 			_, err := c.Store.AddTry(boot)
 			must(c.t, err)
 		}
-	}, take: func(c wayCase) Ended {
-		return c.runs(c.withHold(complete("sick")))
-	}},
+	}, site: "sick"},
 	"release": {before: func(c wayCase) { must(c.t, c.Store.Pin(1, "me")) }, take: func(c wayCase) Ended {
 		must(c.t, c.Store.Release())
 		return c.runs(c.withHold(complete("four")))
 	}},
-	"recover": {before: wayCase.interrupt, take: func(c wayCase) Ended { return c.runs(planOf("wrong")) }},
+	"recover": {before: wayCase.interrupt, site: "wrong"},
 	"recover-verify": {before: wayCase.interrupt, take: func(c wayCase) Ended {
 		c.Verify(c.t.Context())
 		return c.Ended
@@ -163,15 +161,9 @@ var ways = map[string]way{
 		c.Begin(c.t.Context())
 		return c.Ended
 	}},
-	"first": {isFirst: true, take: func(c wayCase) Ended {
-		return c.runs(c.withHold(complete("one")))
-	}},
-	"first-fails": {isFirst: true, take: func(c wayCase) Ended {
-		return c.runs(planOf("wrong"))
-	}},
-	"first-no-site": {isFirst: true, take: func(c wayCase) Ended {
-		return c.runs(planOf("no-site"))
-	}},
+	"first":         {isFirst: true, site: "one"},
+	"first-fails":   {isFirst: true, site: "wrong"},
+	"first-no-site": {isFirst: true, site: "no-site"},
 	"first-verify": {isFirst: true, take: func(c wayCase) Ended { // it opens no gate without a generation
 		c.hasRun = true
 		c.Verify(c.t.Context())
@@ -218,13 +210,12 @@ func (c wayCase) makeNewer() {
 	all, err := c.Store.List()
 	must(c.t, err)
 	path := fmt.Sprintf("%s/state/generations/%d", c.dir, all[len(all)-1].Gen)
-	text, err := os.ReadFile(path)
-	must(c.t, err)
+	text := osfile.Read(c.t, path)
 	line, rest, _ := strings.Cut(string(text), "\n")
 	body, _, _ := strings.Cut(line, `,"sha256":"`+line[len(line)-66:])
 	body = strings.Replace(body, `{"version":2`, `{"version":3`, 1)
 	text = fmt.Appendf(nil, "%s,%q:%q}\n%s", body, "sha256", generation.Checksum([]byte(body)), rest)
-	must(c.t, os.WriteFile(path, text, 0o600))
+	osfile.Write(c.t, path, text, 0o600)
 	c.open(true)
 }
 
@@ -238,7 +229,7 @@ func (c wayCase) loseHolds() {
 		return
 	case "damaged":
 		c.hasRun = true
-		must(c.t, os.WriteFile(file, []byte(`{"gpu":`), 0o600))
+		osfile.Write(c.t, file, `{"gpu":`, 0o600)
 	}
 	must(c.t, errors.Join(os.RemoveAll(c.dir+"/run"), os.Mkdir(c.dir+"/run", 0o755)))
 }
@@ -295,7 +286,7 @@ func (c wayCase) tryWay(w way) Ended {
 		if w.before == nil && !w.isFirst {
 			c.interrupt()
 		}
-		must(c.t, os.WriteFile(c.dir+"/state/journal.json", []byte("{"), 0o600))
+		osfile.Write(c.t, c.dir+"/state/journal.json", "{", 0o600)
 	}
 	if !w.isSameBoot {
 		c.reboot()
@@ -303,7 +294,15 @@ func (c wayCase) tryWay(w way) Ended {
 	c.open(true)
 	c.makeReason(w)
 
-	return w.take(c)
+	if w.take != nil {
+		return w.take(c)
+	}
+	p := planOf(w.site)
+	if p.Complete {
+		p = c.withHold(p)
+	}
+
+	return c.runs(p)
 }
 
 // TestWaysToGate takes each way to the gate for each reason to keep it shut: see waysToGate. Of a gate that stays shut a
@@ -364,7 +363,7 @@ func TestHoldsDamagedBeforeBoot(t *testing.T) {
 		c.open(true)
 		c.do(t.Context(), c.withHold(complete("two")))
 		if isDamaged {
-			must(t, os.WriteFile(filepath.Join(c.Machine.StateDir, holdFile), []byte(`{"gpu":`), 0o600))
+			osfile.Write(t, filepath.Join(c.Machine.StateDir, holdFile), `{"gpu":`, 0o600)
 		}
 		c.reboot()
 		c.open(true)

@@ -172,9 +172,7 @@ func (n *node) hasMark() bool {
 
 // spoilMark removes the mark, or leaves one that is wrong, as somebody who empties or copies the run folder does.
 func (n *node) spoilMark() {
-	if err := (Gate{Dir: n.run, BootID: n.boot}).SetPending(!n.hasMark()); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, (Gate{Dir: n.run, BootID: n.boot}).SetPending(!n.hasMark()))
 }
 
 // checkEnd checks the end of a story.

@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/detector/wire"
 	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/plugins/sandbox"
 )
 
@@ -326,10 +327,9 @@ func TestSweepWithoutFindings(t *testing.T) {
 	needsRoot(t)
 	b := newBench(t, "good")
 	o := b.host.o
-	sleep, err := os.ReadFile("/bin/sleep")
-	must(t, err)
+	sleep := osfile.Read(t, "/bin/sleep")
 	stays := filepath.Join(b.dir, "stays") // nothingLeft looks for programs of this folder
-	must(t, os.WriteFile(stays, sleep, 0o755))
+	osfile.Write(t, stays, sleep, 0o755)
 	script := "#!/bin/sh\n" +
 		"test \"$1\" = sweep && exec " + o.Helper + " sweep \"$2\"\n" +
 		"read -r request\n" +
@@ -337,7 +337,7 @@ func TestSweepWithoutFindings(t *testing.T) {
 		"sleep 0.5\n" + // until it has left the group
 		"echo '{\"failed\":\"call\",\"text\":\"no\"}'\n"
 	o.Helper = filepath.Join(b.dir, "leaves-one")
-	must(t, os.WriteFile(o.Helper, []byte(script), 0o755))
+	osfile.Write(t, o.Helper, script, 0o755)
 	b.host = New(o)
 	if _, ans, _ := b.askFor("good"); !strings.Contains(ans.Why(), "no") {
 		t.Fatalf("got failure %q, want that of the helper", ans.Why())

@@ -23,9 +23,7 @@ func TestStoppedBeforeCommit(t *testing.T) {
 			m.reboot()
 		}
 		failed := `{"format_version":1,"boot_id":"` + m.bootID() + `","state":"failed","code":"cluster-unreachable","exit":20}`
-		if err := os.WriteFile(m.run+"/status.json", []byte(failed), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(m.run+"/status.json", []byte(failed), 0o600))
 		m.self.Restarts = 2
 		m.slept = m.terminated
 		before := m.disk()
@@ -49,18 +47,4 @@ func TestNobodyReads(t *testing.T) {
 		}
 	}
 	signal.Reset(syscall.SIGPIPE)
-}
-
-// SIGTERM before COMMIT changes nothing and leaves the kubelet running; while it waits for the verdict, the verdict
-// stays open.
-func TestStopped(t *testing.T) {
-	m := goodNode(t)
-	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
-	m.slept = m.terminated
-	got := m.as("", "run") // sleeps first while it watches
-	m.want("run", got, ended{42, "", "generation 2"})
-	if m.gateSays() != "PRELET_GENERATION=2" || m.kubelet.Active != "active" {
-		t.Errorf("gate %q, kubelet %s", m.gateSays(), m.kubelet.Active)
-	}
-	m.want("the next run", m.as("", "run"), ended{0, "Generation 2 is in place, and the kubelet is healthy on it.", ""})
 }

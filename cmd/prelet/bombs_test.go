@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/testing/sample"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // peakFile is a variable with the file for the peak memory of prelet-measured.
@@ -127,9 +128,7 @@ func packed(t *testing.T, text []byte) []byte {
 	if _, err := z.Write(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, z.Close())
 	return b.Bytes()
 }
 
@@ -139,13 +138,9 @@ func archive(t *testing.T, files int) []byte {
 	var b bytes.Buffer
 	a := tar.NewWriter(&b)
 	for i := range files {
-		if err := a.WriteHeader(&tar.Header{Name: "prelet-bundle/" + strconv.Itoa(i), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.WriteHeader(&tar.Header{Name: "prelet-bundle/" + strconv.Itoa(i), Mode: 0o644}))
 	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Close())
 	return b.Bytes()
 }
 
@@ -173,9 +168,7 @@ func TestAsserts(t *testing.T) {
 func bareVM(t *testing.T) string {
 	t.Helper()
 	file, err := filepath.Abs("../../testdata/hardware/facts/bare-vm.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	return file
 }
@@ -200,17 +193,11 @@ func runBombs(t *testing.T, all []bombCase, maxCPU time.Duration, maxMiB int) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, b.name)
 			peak := filepath.Join(t.TempDir(), "peak")
-			site := []byte("detector \"gaudi\" {}\nstage \"detect-hw\" \"node\" {}\n")
-			ca, err := os.ReadFile("../../examples/objects/ca.crt")
-			if err := errors.Join(
-				err,
-				os.MkdirAll(filepath.Dir(path), 0o755),
-				os.WriteFile(filepath.Join(dir, "site.hcl"), site, 0o644),
-				os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644),
-				os.WriteFile(path, b.content, 0o644),
-			); err != nil {
-				t.Fatal(err)
-			}
+			osfile.WriteTree(t, dir, map[string]string{
+				"site.hcl": "detector \"gaudi\" {}\nstage \"detect-hw\" \"node\" {}\n",
+				"ca.crt":   string(osfile.Read(t, "../../examples/objects/ca.crt")),
+			})
+			osfile.Write(t, path, b.content, 0o644)
 			named := strings.NewReplacer("FILE", path, "DIR", dir).Replace(b.command)
 			c := exec.Command("prelet-measured", strings.Fields(named)...)
 			c.Env = append(os.Environ(), peakFile+"="+peak, "GOMEMLIMIT=off", "GOGC=100") // as a user has it

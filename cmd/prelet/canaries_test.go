@@ -257,13 +257,6 @@ type canaryNode struct {
 	rewrite func(recording string) string
 }
 
-func (b *canaryNode) must(err error) {
-	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 // useVariable adds a variable, and a file and an item of the plan that are made from it.
 func (b *canaryNode) useVariable() {
 	b.put(canarySite, "variable \"u\" {}\nlocals {\n  u = var.u\n}\n"+writes("x ${local.u}"))
@@ -544,16 +537,10 @@ func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 
 		return got
 	}
-	doBoot := func() {
-		t.Helper()
-		run, verify := b.boot()
-		look("a boot", []byte(run.out+run.errors+verify.out+verify.errors))
-	}
-
 	if place.isEarly {
 		place.put(b, kind.Text)
 	}
-	doBoot()
+	b.searchBoot(look)
 	got := do("record", "@/old.prelet", "--root", "ROOT")
 	if got.exit != 0 && kind.Name == "credential" { // an answer with a copy of a credential is refused
 		return
@@ -583,10 +570,7 @@ func searchCanary(t *testing.T, place canaryPlace, kind canary.Kind) {
 		}
 	}
 	b.reboot()
-	doBoot()
-	look("the journal", b.log.Bytes())
-	look("the unit's status", b.status.Bytes())
-	look("the console", []byte(strings.Join(b.console, "\n")))
+	b.searchBoot(look)
 	if place.isSite && kind.Name != "credential" && kind.Text != "" && !isFound {
 		t.Errorf("validate: got no error with the way by credential(), want one")
 	}
@@ -640,14 +624,20 @@ func TestCanariesOfVarsFiles(t *testing.T) {
 			}
 			cases++
 		}
-		run, verify := b.boot()
-		look("a boot", []byte(run.out+run.errors+verify.out+verify.errors))
-		look("the journal", b.log.Bytes())
-		look("the unit's status", b.status.Bytes())
-		look("the console", []byte(strings.Join(b.console, "\n")))
+		b.searchBoot(look)
 		b.searchFiles([]string{file}, look)
 	}
 	t.Logf("%d outputs", cases)
+}
+
+// searchBoot boots, and looks into all that a boot prints and logs.
+func (b *canaryNode) searchBoot(look func(string, []byte)) {
+	b.t.Helper()
+	run, verify := b.boot()
+	look("a boot", []byte(run.out+run.errors+verify.out+verify.errors))
+	look("the journal", b.log.Bytes())
+	look("the unit's status", b.status.Bytes())
+	look("the console", []byte(strings.Join(b.console, "\n")))
 }
 
 // closeState closes the folders of the state that commands have left open: a command ends with its process.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // ciSite is a site without warnings.
@@ -26,15 +27,7 @@ const ciTest = "run \"rack\" {\n  hardware = \"MACHINE\"\n  assert { condition =
 func putCISite(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	osfile.WriteTree(t, dir, files)
 
 	return dir
 }
@@ -42,10 +35,7 @@ func putCISite(t *testing.T, files map[string]string) string {
 // readYAML reads a file of the repository's root.
 func readYAML(t *testing.T, name string, into any) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := osfile.Read(t, filepath.Join("..", "..", name))
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
 		t.Fatalf("%s: got %v, want YAML of this form", name, err)
 	}
@@ -86,10 +76,7 @@ func TestPreCommitHooks(t *testing.T) {
 			ugly := strings.Replace(ciSite, "rack = ", "rack=", 1)
 			dir := putCISite(t, map[string]string{file: ugly, "site/x.prelettest.hcl": ciTestOf(t, "r1")})
 			runCI(t, dir, releases, 0, filepath.Join(source, hook.Entry)+" site")
-			got, err := os.ReadFile(filepath.Join(dir, file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := osfile.Read(t, filepath.Join(dir, file))
 			if isFormatter := hook.ID == "prelet-fmt"; isFormatter != (string(got) == ciSite) {
 				t.Errorf("the site after %s: got %q, want that only prelet-fmt changes it", hook.ID, got)
 			}
@@ -104,9 +91,7 @@ func TestPreCommitHooks(t *testing.T) {
 func ciTestOf(t *testing.T, want string) string {
 	t.Helper()
 	machine := filepath.Join(t.TempDir(), "bare-vm")
-	if err := hwtree.BuildFile("../../testdata/hardware/spec/bare-vm.json", machine); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, hwtree.BuildFile("../../testdata/hardware/spec/bare-vm.json", machine))
 
 	return strings.NewReplacer("MACHINE", machine, "WANT", want).Replace(ciTest)
 }
@@ -286,9 +271,7 @@ func runStep(t *testing.T, name, source string, env []string, want int) (temp, o
 func putRelease(t *testing.T) (source string, env []string) {
 	t.Helper()
 	prelet, err := exec.LookPath("prelet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	source = t.TempDir()
 	runCI(t, source, []string{"REPOSITORY=" + absolutePath(t, repository), "PRELET=" + prelet}, 0, `
 		mkdir -p tools releases/v0.99.7 usr/bin
@@ -307,9 +290,7 @@ func putRelease(t *testing.T) (source string, env []string) {
 func absolutePath(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	return path
 }
@@ -375,17 +356,9 @@ func TestActionBuilds(t *testing.T) {
 	}
 }
 
-// TestNightlyParts compares the parts that GitHub runs each night with those of `make nightly`.
-func TestNightlyParts(t *testing.T) {
-	t.Parallel()
-	read := func(name string) []byte {
-		text, err := os.ReadFile(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-
+// readMatrix returns the values of a variable of the matrix of a job of a workflow.
+func readMatrix(t *testing.T, file, job, name string) []string {
+	t.Helper()
 	var workflow struct {
 		Jobs map[string]struct {
 			Strategy struct {
@@ -393,15 +366,21 @@ func TestNightlyParts(t *testing.T) {
 			} `json:"strategy"`
 		} `json:"jobs"`
 	}
-	if err := yaml.Unmarshal(read(".github/workflows/nightly.yml"), &workflow); err != nil {
-		t.Fatal(err)
-	}
-	all := regexp.MustCompile(`(?m)^all=\((.*)\)$`).FindSubmatch(read("tools/nightly.sh"))
+	noError(t, yaml.Unmarshal(osfile.Read(t, filepath.Join(repository, ".github/workflows", file)), &workflow))
+
+	return workflow.Jobs[job].Strategy.Matrix[name]
+}
+
+// TestNightlyParts compares the parts that GitHub runs each night with those of `make nightly`.
+func TestNightlyParts(t *testing.T) {
+	t.Parallel()
+	script := osfile.Read(t, repository+"/tools/nightly.sh")
+	all := regexp.MustCompile(`(?m)^all=\((.*)\)$`).FindSubmatch(script)
 	if all == nil {
 		t.Fatal("tools/nightly.sh: got no line all=(…), want the parts")
 	}
 
-	got, want := workflow.Jobs["nightly"].Strategy.Matrix["part"], strings.Fields(string(all[1]))
+	got, want := readMatrix(t, "nightly.yml", "nightly", "part"), strings.Fields(string(all[1]))
 	if !slices.Equal(got, want) {
 		t.Errorf("parts of .github/workflows/nightly.yml: got %q, want those of tools/nightly.sh: %q", got, want)
 	}
@@ -410,32 +389,14 @@ func TestNightlyParts(t *testing.T) {
 // TestCIParts compares the system parts that GitHub runs for each change with those of .ci/run.
 func TestCIParts(t *testing.T) {
 	t.Parallel()
-	var workflow struct {
-		Jobs map[string]struct {
-			Strategy struct {
-				Matrix map[string][]string `json:"matrix"`
-			} `json:"strategy"`
-		} `json:"jobs"`
-	}
-	text, err := os.ReadFile(filepath.Join(repository, ".github/workflows/ci.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &workflow); err != nil {
-		t.Fatal(err)
-	}
-	script, err := os.ReadFile(filepath.Join(repository, ".ci/run"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, parts, _ := strings.Cut(string(script), "\nsystem_parts() {\n")
+	_, parts, _ := strings.Cut(string(osfile.Read(t, repository+"/.ci/run")), "\nsystem_parts() {\n")
 	parts, _, _ = strings.Cut(parts, "\n}\n")
 
 	var want []string
 	for _, part := range regexp.MustCompile(`(?m)\bpart ([a-z0-9]+) `).FindAllStringSubmatch(parts, -1) {
 		want = append(want, part[1])
 	}
-	got := strings.Fields(strings.Join(workflow.Jobs["system"].Strategy.Matrix["parts"], " "))
+	got := strings.Fields(strings.Join(readMatrix(t, "ci.yml", "system", "parts"), " "))
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) || len(got) < 10 {

@@ -17,9 +17,7 @@ import (
 func TestExamplesOfPages(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile("testdata/codes.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	shown := map[string]string{} // the line of the page that a site was made of
 	for _, f := range archive.Files {
 		if name, isPage := strings.CutSuffix(f.Name, ".page"); isPage {
@@ -47,9 +45,7 @@ func TestExamplesOfPages(t *testing.T) {
 				t.Errorf("the page does not show %s", text)
 			}
 			file := filepath.Join(t.TempDir(), "site.hcl")
-			if err := os.WriteFile(file, f.Data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(file, f.Data, 0o644))
 			var stdout, stderr strings.Builder
 			got := runMain([]string{"validate", "-o", "json", "--kubelet-version", "1.36", file}, &stdout, &stderr)
 			if got != code.Exit() {

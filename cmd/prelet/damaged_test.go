@@ -156,9 +156,7 @@ func (m *testMachine) mustBeGood(run, verify ended) {
 // restore makes the root a copy of a folder, after a power cycle.
 func (m *testMachine) restore(kept string) {
 	m.t.Helper()
-	if err := os.RemoveAll(m.root); err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(os.RemoveAll(m.root))
 	m.copyTree(kept, m.root)
 	m.reboot()
 }

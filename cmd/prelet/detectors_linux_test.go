@@ -70,12 +70,10 @@ func TestDetectorsListIsStopped(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	site := "variable \"zone\" {\n  type = string\n}\ndetector \"good\" {}\nstage \"detect-hw\" \"node\" {}\n"
-	if err := errors.Join(
+	noError(t, errors.Join(
 		os.MkdirAll(root+"/etc/prelet", 0o755),
 		os.WriteFile(root+"/etc/prelet/site.hcl", []byte(site), 0o644),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prelet/prelet/internal/lab/doctor"
 	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/sample"
 )
 
@@ -126,16 +127,12 @@ func makeDocsFolder(t *testing.T) string {
 
 	dir := t.TempDir()
 	repo, err := filepath.Abs(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for machine, spec := range map[string]string{
 		"machines/dgx": "dgx-h100", "bin/machines/dgx-h100": "dgx-h100", "bin/machines/two-sockets": "two-sockets",
 	} {
 		spec = repository + "/testdata/hardware/spec/" + spec + ".json"
-		if err := hwtree.BuildFile(spec, filepath.Join(dir, machine)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, hwtree.BuildFile(spec, filepath.Join(dir, machine)))
 	}
 
 	runCI(t, dir, []string{"REPO=" + repo, "CREDENTIALS_DIRECTORY=" + dir + "/credentials"}, 0, "set -u\n"+docsFolder)
@@ -212,12 +209,8 @@ func TestReadme(t *testing.T) {
 		env := []string{"CREDENTIALS_DIRECTORY=" + dir + "/credentials"}
 		return strings.TrimSpace(runCI(t, filepath.Join(dir, "readme"), env, 0, command))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "readme"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "readme/site.hcl"), []byte(site[1]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(filepath.Join(dir, "readme"), 0o755))
+	osfile.Write(t, filepath.Join(dir, "readme/site.hcl"), site[1], 0o644)
 	run("prelet record --config site.hcl --hardware ../machines/dgx --objects ../objects --root ../root gpu07.prelet")
 
 	for _, part := range strings.Split("\n"+session[1], "\n$ ")[1:] {
@@ -278,9 +271,7 @@ func testsOf(t *testing.T) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	return exists
 }
@@ -420,10 +411,7 @@ func TestNoIndentedBlocks(t *testing.T) {
 // the program: the command, its flags and its formats exist. It also checks the examples of prelet's own help.
 func TestCommandsOfPages(t *testing.T) {
 	t.Parallel()
-	makefile, err := os.ReadFile(repository + "/Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := osfile.Read(t, repository+"/Makefile")
 
 	checked := 0
 	pages := readPages(t)

@@ -31,12 +31,8 @@ func TestNotEmpty(t *testing.T) {
 			}
 			seen[f.Name]++
 			one, _, err := fresh().Find(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := one.Flags().Set(f.Name, ""); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
+			noError(t, one.Flags().Set(f.Name, ""))
 			if err := refuseEmptyFlags(one); err == nil ||
 				!strings.Contains(err.Error(), "--"+f.Name+" is empty") {
 				t.Errorf("%s --%s '': %v", c.CommandPath(), f.Name, err)

@@ -53,14 +53,10 @@ func TestHostileRecordings(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"gpu", "base", "joined"} {
 		text, err := os.ReadFile("../../testdata/recordings/v1/" + name + ".prelet")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		kinds := map[string]bool{"the site": true, "reasons": true}
 		var whole map[string]any
-		if err := json.Unmarshal(text, &whole); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(text, &whole))
 		for _, a := range whole["answers"].([]any) {
 			kinds[a.(map[string]any)["kind"].(string)] = true
 		}
@@ -90,9 +86,7 @@ func TestHostileRecordings(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(path, b, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			for _, args := range [][]string{
 				{"plan", "--from", path}, {"plan", "--from", path, "-o", "json"}, {"explain", "--from", path, "flag/node-labels"},
 				{"explain", "--from", path, "/var/lib/kubelet/config.yaml"}, {"detect", "--from", path},
@@ -115,9 +109,7 @@ func TestHostileFiles(t *testing.T) {
 	m.boot()
 	m.put("/etc/motd", "old "+hostileText+"\n")
 	m.put("/etc/source", "new "+hostileText+"\n")
-	if err := os.Chmod(filepath.Join(m.root, "etc/motd"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(filepath.Join(m.root, "etc/motd"), 0o644))
 	site := filepath.Join(t.TempDir(), "a"+strings.ReplaceAll(hostileText, "/", "")+".hcl")
 	text := `
 stage "detect-hw" "node" {}
@@ -132,26 +124,20 @@ stage "write" "kubelet" {
   }
 }
 `
-	if err := os.WriteFile(site, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(site, []byte(text), 0o600))
 	status := filepath.Join(m.run, "status.json")
 	var d map[string]any
 	b, err := os.ReadFile(status)
 	if err == nil {
 		err = json.Unmarshal(b, &d)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d["summary"] = hostileText
 	d["degraded"] = []any{map[string]any{"code": "drift", "summary": hostileText}}
 	if b, err = json.Marshal(d); err == nil {
 		err = os.WriteFile(status, b, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	reached := map[string]bool{}
 	for _, args := range [][]string{

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -31,6 +29,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/testing/demo"
 	"github.com/prelet/prelet/internal/testing/demo/nodestatus"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/script"
 )
 
@@ -277,15 +276,9 @@ func newMachineIn(t testing.TB, dir string) *testMachine {
 	m.put("/etc/os-release", "ID=debian\n")
 	m.put("/etc/prelet/site.hcl", m.site)
 	m.put("/proc/cmdline", "quiet\n")
-	if err := os.MkdirAll(m.root+"/var/lib", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(m.creds, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(m.creds+"/bootstrap-token", []byte(demo.Token+"\n"), 0o400); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(m.root+"/var/lib", 0o755))
+	noError(t, os.Mkdir(m.creds, 0o700))
+	osfile.Write(t, m.creds+"/bootstrap-token", demo.Token+"\n", 0o400)
 	m.onStart = m.join
 	m.reboot()
 	return m
@@ -326,12 +319,7 @@ func (m *testMachine) reboot() {
 
 func (m *testMachine) put(path, text string) {
 	m.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(m.root+path), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(m.root+path, []byte(text), 0o644); err != nil {
-		m.t.Fatal(err)
-	}
+	osfile.Write(m.t, m.root+path, text, 0o644)
 }
 
 func (m *testMachine) read(path string) string {
@@ -528,9 +516,7 @@ func (m *testMachine) lock() *generation.Store {
 		Root: m.root, Dir: filepath.Join(m.root, "var/lib/prelet"), Now: m.Now, BootID: m.bootID(),
 		Mono: func() int64 { return m.Monotonic().Microseconds() },
 	})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 	return store
 }
 
@@ -583,9 +569,7 @@ func (m *testMachine) as(unit string, args ...string) ended {
 func openOutput(t testing.TB) (f *os.File, read func() string) {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	return f, func() string {
 		text, err := os.ReadFile(f.Name())
@@ -616,10 +600,7 @@ func (m *testMachine) boot() (run, verify ended) {
 // startsVerify reports whether systemd would start prelet-verify.service, by the conditions of the unit that is shipped.
 func (m *testMachine) startsVerify() bool {
 	m.t.Helper()
-	text, err := os.ReadFile("../../packaging/systemd/prelet-verify.service")
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	text := osfile.Read(m.t, "../../packaging/systemd/prelet-verify.service")
 	for line := range strings.Lines(string(text)) {
 		path, isCondition := strings.CutPrefix(strings.TrimSpace(line), "ConditionPathExists=|")
 		path, isMissing := strings.CutPrefix(path, "!")
@@ -652,9 +633,7 @@ func goodNode(t *testing.T) *testMachine {
 func (m *testMachine) says() *report.Status {
 	m.t.Helper()
 	s, err := report.Load(m.run)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 	return s
 }
 
@@ -663,52 +642,24 @@ func (m *testMachine) gateSays() string {
 	return strings.TrimSpace(string(b))
 }
 
-// disk is diskOf the whole root.
-func (m *testMachine) disk() map[string]string {
+// disk is all that is below the root. Two equal disks were not written to.
+func (m *testMachine) disk() map[string]osfile.Inode {
 	m.t.Helper()
-	disk, err := diskOf(m.root)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	disk, err := osfile.Look(m.root)
+	m.must(err)
 	// The record of the last event follows each change of the node's state: without it, and the time of its folder.
 	const state = "/var/lib/prelet"
 	delete(disk, state+"/event")
-	if line, ok := disk[state]; ok {
-		disk[state] = line[:strings.LastIndex(line, " ")]
+	if folder, isThere := disk[state]; isThere {
+		folder.Modified = time.Time{}
+		disk[state] = folder
 	}
 	return disk
 }
 
-// diskOf is everything below a root: path → kind, mode, owner, inode, time, and content. Two equal disks were not
-// written to.
-func diskOf(root string) (map[string]string, error) {
-	out := map[string]string{}
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		st, err := d.Info()
-		if err != nil {
-			return err
-		}
-		sys := st.Sys().(*syscall.Stat_t)
-		line := fmt.Sprintf("%s %d:%d %d %s", st.Mode(), sys.Uid, sys.Gid, sys.Ino, st.ModTime().Format(time.RFC3339Nano))
-		if st.Mode().IsRegular() {
-			b, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			line += fmt.Sprintf(" %x %.200q", sha256.Sum256(b), b)
-		}
-		out[strings.TrimPrefix(p, root)] = line
-		return nil
-	})
-	return out, err
-}
-
 // withoutOwn leaves out of a disk what prelet has for itself, and the folders above it.
-func withoutOwn(disk map[string]string) map[string]string {
-	maps.DeleteFunc(disk, func(path, _ string) bool {
+func withoutOwn(disk map[string]osfile.Inode) map[string]osfile.Inode {
+	maps.DeleteFunc(disk, func(path string, _ osfile.Inode) bool {
 		isAbove := slices.Contains([]string{"", "/var", "/var/lib", "/run"}, path)
 		return isAbove || strings.HasPrefix(path, "/var/lib/prelet") || strings.HasPrefix(path, "/run/")
 	})
@@ -720,9 +671,7 @@ func (m *testMachine) entries(text string) (out []map[string]string) {
 	m.t.Helper()
 	for line := range strings.Lines(m.log.String()) {
 		var e map[string]string
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			m.t.Fatal(err)
-		}
+		m.must(json.Unmarshal([]byte(line), &e))
 		if strings.Contains(e["MESSAGE"], text) {
 			out = append(out, e)
 		}
@@ -735,5 +684,19 @@ func (m *testMachine) want(what string, got, want ended) {
 	if got.exit != want.exit || !script.Mentions(got.out, want.out) || !script.Mentions(got.errors, want.errors) {
 		m.t.Errorf("%s: exit %d, want %d with %q and %q\nstdout: %s\nstderr: %s",
 			what, got.exit, want.exit, want.out, want.errors, got.out, got.errors)
+	}
+}
+
+// must ends the test if what a machine needs fails.
+func (m *testMachine) must(err error) {
+	m.t.Helper()
+	noError(m.t, err)
+}
+
+// noError ends a test if what it needs fails.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

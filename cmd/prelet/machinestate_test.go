@@ -45,9 +45,7 @@ func (m *testMachine) joinAs(name string) func() {
 		}
 		m.put(pem, string(cert)+string(key))
 		_ = os.Remove(m.root + current)
-		if err := os.Symlink(pem, m.root+current); err != nil {
-			m.t.Fatal(err)
-		}
+		m.must(os.Symlink(pem, m.root+current))
 		m.put(kubeletConf, fileConf(string(m.server.NodeKubeconfig(name))))
 	}
 }
@@ -81,14 +79,10 @@ func (m *testMachine) node() string {
 func (m *testMachine) blob(gen int, name string) string {
 	m.t.Helper()
 	store, err := generation.OpenReadOnly(generation.StoreConfig{Root: m.root, Dir: m.root + "/var/lib/prelet"})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 	defer store.Close()
 	b, err := store.Blob(gen, name)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 	return string(b)
 }
 
@@ -100,9 +94,7 @@ func (m *testMachine) editState(name string, change func(text []byte) []byte) {
 	if err == nil {
 		err = os.WriteFile(path, change(text), 0o600)
 	}
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 }
 
 // flip changes one bit of a text that a generation keeps.
@@ -128,9 +120,7 @@ func (m *testMachine) spoil(name, form string) {
 		"link":        func() error { return os.Symlink("/dev/null", path) },
 	}[form]
 	if replace != nil {
-		if err := errors.Join(os.Remove(path), replace()); err != nil {
-			m.t.Fatal(err)
-		}
+		m.must(errors.Join(os.Remove(path), replace()))
 		return
 	}
 	m.editState(name, func(text []byte) []byte {
@@ -153,9 +143,7 @@ func (m *testMachine) relabel(value string) {
 func (m *testMachine) halfPublished(dir string) {
 	m.t.Helper()
 	store, err := generation.Open(m.t.Context(), generation.StoreConfig{Root: m.root, Dir: dir, BootID: "an earlier one"})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 	defer store.Close()
 	target := keptFile("/etc/default/kubelet", "z")
 	target.Mode = 0o644
@@ -163,23 +151,17 @@ func (m *testMachine) halfPublished(dir string) {
 	if err == nil {
 		_, err = txn.Commit()
 	}
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 	left, _ := filepath.Glob(m.root + "/etc/default/.prelet-*")
 	for _, p := range left {
-		if err := os.Remove(p); err != nil {
-			m.t.Fatal(err)
-		}
+		m.must(os.Remove(p))
 	}
 }
 
 // emptyRun removes everything from /run/prelet, as systemctl clean --what=runtime does.
 func (m *testMachine) emptyRun() {
 	m.t.Helper()
-	if err := errors.Join(os.RemoveAll(m.run), os.Mkdir(m.run, 0o755)); err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(errors.Join(os.RemoveAll(m.run), os.Mkdir(m.run, 0o755)))
 }
 
 // byNewer rewrites a document of the state folder as a prelet of a later format would have written it: with another
@@ -189,9 +171,7 @@ func (m *testMachine) byNewer(name string, change func(doc map[string]any)) {
 	m.editState(name, func(text []byte) []byte {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
 		doc := map[string]any{}
-		if err := json.Unmarshal(line, &doc); err != nil {
-			m.t.Fatal(err)
-		}
+		m.must(json.Unmarshal(line, &doc))
 		delete(doc, "sha256")
 		doc["version"] = 99
 		doc["later"] = "unknown"
@@ -271,9 +251,7 @@ func (m *testMachine) staged(path string, then func(*generation.Txn) error) {
 	if err == nil {
 		err = then(txn)
 	}
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 }
 
 // keptFile is a file whose mode and owner stay.
@@ -289,9 +267,7 @@ func (m *testMachine) interrupted(path string) {
 	m.t.Helper()
 	m.staged(path, func(t *generation.Txn) error { _, err := t.Commit(); return err })
 	gate := activation.Gate{Dir: m.run, BootID: m.bootID()}
-	if err := errors.Join(gate.Shut("in the middle"), gate.MarkOwed("kubelet.service")); err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(errors.Join(gate.Shut("in the middle"), gate.MarkOwed("kubelet.service")))
 	if _, err := m.Stop(m.t.Context(), "kubelet.service", 0); err != nil {
 		m.t.Fatal(err)
 	}
@@ -307,21 +283,15 @@ func (m *testMachine) served() {
 		m.creds = self
 	}
 	credentials := m.creds
-	if err := os.Mkdir(credentials+"/of-the-unit", 0o700); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.Rename(credentials+"/bootstrap-token", credentials+"/of-the-unit/bootstrap-token"); err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(os.Mkdir(credentials+"/of-the-unit", 0o700))
+	m.must(os.Rename(credentials+"/bootstrap-token", credentials+"/of-the-unit/bootstrap-token"))
 }
 
 // requests returns the files of requests that no process has taken.
 func (m *testMachine) requests() []string {
 	m.t.Helper()
 	names, err := filepath.Glob(filepath.Join(m.run, "request-*"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(err)
 	return names
 }
 
@@ -338,9 +308,7 @@ func targetsOf(m *testMachine, cur *generation.Info, store *generation.Store) (o
 func (m *testMachine) answered(version string) {
 	m.t.Helper()
 	m.put("/usr/bin/kubelet", "no program")
-	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
+	m.must(os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755))
 	c, ok := kubeletbin.Find(m.root, "", nil).Keep(version, nil)
 	b, err := c.Marshal()
 	if err != nil || !ok {

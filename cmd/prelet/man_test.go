@@ -65,9 +65,7 @@ func TestManPages(t *testing.T) {
 // TestUnitsDocumentation: each unit names manual pages, and these are made.
 func TestUnitsDocumentation(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeFiles(dir); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, writeFiles(dir))
 
 	units := 0
 	err := filepath.WalkDir(filepath.Join(repository, "packaging"), func(path string, d fs.DirEntry, err error) error {

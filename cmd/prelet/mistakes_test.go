@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/sample"
 )
 
@@ -30,9 +31,7 @@ stage "detect-hw" "node" {}
 `
 	isUpdate := os.Getenv("PRELET_UPDATE_MISTAKES") != ""
 	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	cases := 0
 	chosen := sample.New(t)
@@ -51,9 +50,7 @@ stage "detect-hw" "node" {}
 		}
 		dir := t.TempDir()
 		site := filepath.Join(dir, "site.hcl")
-		if err := os.WriteFile(site, []byte(before+string(f.Data)+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, site, before+string(f.Data)+after, 0o644)
 
 		cmd := exec.CommandContext(t.Context(), "prelet", "validate", "--strict", "site.hcl")
 		cmd.Dir = dir
@@ -76,8 +73,6 @@ stage "detect-hw" "node" {}
 		t.Errorf("got %d mistakes; want at least 143", cases)
 	}
 	if isUpdate {
-		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, file, txtar.Format(archive), 0o644)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
 	"github.com/prelet/prelet/internal/platform/unitfile"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/sample"
 	"github.com/prelet/prelet/internal/testing/script"
 )
@@ -85,7 +86,7 @@ type scriptNode struct {
 	locked *generation.Store
 
 	before struct {
-		disk, files map[string]string
+		disk, files map[string]osfile.Inode
 		pid         uint32
 		starts      int
 		requests    int
@@ -102,9 +103,7 @@ type event struct {
 func newScriptNode(t *testing.T, s script.Script) *scriptNode {
 	t.Helper()
 	n := &scriptNode{dir: t.TempDir(), verify: ended{exit: -1}}
-	if err := s.Extract(n.dir); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Extract(n.dir))
 	n.testMachine = newMachineIn(t, n.dir)
 	disk := script.Disk{T: t, Path: n.path}
 	n.Player = script.New(t, script.Node{

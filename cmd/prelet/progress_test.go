@@ -23,9 +23,7 @@ func TestWaitsOnATerminal(t *testing.T) {
 	site := filepath.Join(dir, "site.hcl")
 	text := "cluster {\n  servers = [\"https://127.0.0.1:1\"]\n  retry   = \"3s\"\n  ca_cert_hashes = [\"sha256:" +
 		strings.Repeat("0", 64) + "\"]\n}\nstage \"fetch-ca\" \"cluster\" {}\nstage \"write\" \"kubelet\" {}\n"
-	if err := os.WriteFile(site, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(site, []byte(text), 0o600))
 	args := []string{"plan", "--config", site, "--root", dir}
 
 	master, terminal := openTerminal(t, 160)
@@ -33,9 +31,7 @@ func TestWaitsOnATerminal(t *testing.T) {
 	c.Env = append(os.Environ(), "TERM=xterm")
 	var stdout bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, terminal
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Start())
 	_ = terminal.Close()
 	shown, _ := io.ReadAll(master)
 	_ = c.Wait() // the server is unreachable

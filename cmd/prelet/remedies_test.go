@@ -90,9 +90,7 @@ func TestNoRemedyDestroysOthers(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 
 	for i, r := range remedies {

@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/testing/demo"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 // scene is the state of one scenario.
@@ -28,9 +29,9 @@ type scene struct {
 	t       testing.TB
 	work    string
 	ca      *demo.Authority
-	server  *demo.Server      // the one that was started last
-	before  map[string]string // what `snapshot` saw
-	secrets []string          // what must not be seen
+	server  *demo.Server            // the one that was started last
+	before  map[string]osfile.Inode // what `snapshot` saw
+	secrets []string                // what must not be seen
 	stop    []func()
 	shared  *machines
 }
@@ -64,12 +65,7 @@ func setUp(e *testscript.Env, shared *machines) error {
 	if _, err := os.Stat(filepath.Join(e.WorkDir, "site.in")); err != nil {
 		files["site.in/site.hcl"] = baseSite
 	}
-	for path, text := range files {
-		p := filepath.Join(e.WorkDir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
-			return err
-		}
-	}
+	osfile.WriteTree(s.t, e.WorkDir, files)
 	if err := os.Chmod(filepath.Join(e.WorkDir, "credentials/bootstrap-token"), 0o400); err != nil {
 		return err
 	}

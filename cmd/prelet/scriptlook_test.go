@@ -20,12 +20,13 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe/hardware"
 	"github.com/prelet/prelet/internal/testing/canary"
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/script"
 )
 
 // targets are the files below the root that are not prelet's own.
-func targets(ts *testscript.TestScript) map[string]string {
-	disk, err := diskOf(ts.MkAbs("root"))
+func targets(ts *testscript.TestScript) map[string]osfile.Inode {
+	disk, err := osfile.Look(ts.MkAbs("root"))
 	ts.Check(err)
 	return withoutOwn(disk)
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -10,6 +8,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/sample"
 )
 
@@ -58,20 +57,12 @@ func TestSlips(t *testing.T) {
 				text = strings.Repeat("\n", 5) + "stage \"fetch-ca\" \"cluster\" {}\n\nstage \"detect-hw\" \"node\" {}\n"
 			}
 			text += s.site + after + "stage \"restart\" \"kubelet\" {}\n"
-			for name, content := range map[string]string{"a.hcl": text, "b.preletvars.hcl": s.values} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			osfile.WriteTree(t, dir, map[string]string{"a.hcl": text, "b.preletvars.hcl": s.values})
 			args = []string{"validate", "--strict", "."}
 		}
 
 		for _, f := range txtar.Parse([]byte(s.files)).Files {
-			path := filepath.Join(dir, f.Name)
-			err := os.MkdirAll(filepath.Dir(path), 0o700)
-			if err = cmp.Or(err, os.WriteFile(path, f.Data, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			osfile.Write(t, filepath.Join(dir, f.Name), f.Data, 0o600)
 		}
 
 		c := exec.Command("prelet", args...)

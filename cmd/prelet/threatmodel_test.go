@@ -17,9 +17,7 @@ func TestThreatModel(t *testing.T) {
 	t.Parallel()
 	const page = "docs/develop/threat-model.md"
 	text, err := os.ReadFile(filepath.Join(repository, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	threats, named, exists := 0, 0, testsOf(t)
 	for i, line := range strings.Split(string(text), "\n") {

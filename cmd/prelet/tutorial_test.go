@@ -94,22 +94,16 @@ func TestTutorial(t *testing.T) {
 		t.Fatalf("look for bash, which the tutorial uses: got error %v, want none", err)
 	}
 	page, err := os.ReadFile(tutorial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	all := steps(string(page))
 	if len(all) < 20 {
 		t.Fatalf("the tutorial has %d commands", len(all))
 	}
 	clone := t.TempDir()
 	program, err := exec.LookPath("prelet") // the test's own
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	examples, err := filepath.Abs("../../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	machines := filepath.Join(clone, "bin/machines")
 	for _, err := range []error{
 		os.MkdirAll(machines, 0o755),
@@ -118,9 +112,7 @@ func TestTutorial(t *testing.T) {
 		hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", machines+"/dgx-h100"),
 		hwtree.BuildFile("../../testdata/hardware/spec/two-sockets.json", machines+"/two-sockets"),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	const mark = "\x1e"
 	var script strings.Builder

@@ -51,9 +51,7 @@ func onTerminal(t *testing.T, columns uint16, env []string, args ...string) stri
 	c := exec.Command("prelet", args...)
 	c.Stdout, c.Stderr = terminal, terminal
 	c.Env = append(os.Environ(), env...)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Start())
 	_ = terminal.Close() // so that the read below ends with the process
 	out, _ := io.ReadAll(master)
 	_ = c.Wait() // some of the commands fail

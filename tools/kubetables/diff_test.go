@@ -24,16 +24,10 @@ func addFiles(t *testing.T, version string, files map[string]string) *source {
 	s := openTree(t, version, more)
 	for _, name := range []string{validationFile, otherFile} {
 		file := filepath.Join(s.gopath, "src/k8s.io", name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(files[name]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(files[name]), 0o600))
 	}
-	if err := s.read(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.read())
 
 	return s
 }
@@ -56,9 +50,7 @@ at     podsPerCore
 // comments and loggers are left out.
 func TestDiff(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.txt")
-	if err := os.WriteFile(file, []byte(rulesText), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(rulesText), 0o600))
 	rules, err := readRules(file)
 	if err != nil || len(rules) != 2 {
 		t.Fatalf("got %v, %v; want two rules", rules, err)
@@ -79,9 +71,7 @@ func TestDiff(t *testing.T) {
 	})
 
 	var out strings.Builder
-	if err := (&differ{out: &out, old: old, new: next, rules: rules}).diff(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&differ{out: &out, old: old, new: next, rules: rules}).diff())
 	want := `flag --more-1: value → -
     rules: first-rule
 flag --more-new: - → value

@@ -13,13 +13,9 @@ func openTree(t *testing.T, version string, more map[string]string) *source {
 	t.Helper()
 	gopath := t.TempDir()
 	root := filepath.Join(gopath, "src/k8s.io")
-	if err := os.CopyFS(root, os.DirFS("testdata/release")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(root, os.DirFS("testdata/release")))
 	for name, text := range more {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 
 	return newSource(version, gopath)
@@ -118,9 +114,7 @@ func TestReadErrors(t *testing.T) {
 			text := more[test.file]
 			if text == "" {
 				read, err := os.ReadFile(filepath.Join("testdata/release", test.file))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				text = string(read)
 			}
 			more[test.file] = strings.ReplaceAll(text, test.old, test.new)
@@ -146,9 +140,7 @@ const tableFile = "../../internal/model/kubelet/known/tables.txt"
 func readTable(t *testing.T) (*table, string) {
 	t.Helper()
 	text, err := os.ReadFile(tableFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tab, err := parseTable(string(text))
 	if err != nil {
 		t.Fatalf("%s: got %v, want no error", tableFile, err)
@@ -205,13 +197,19 @@ func TestConfigDirWords(t *testing.T) {
 			t.Skip("the modules are not there: make kubetables")
 		}
 		text, err := os.ReadFile(filepath.Join(src.gopath, "src", kubernetes, "cmd/kubelet/app/server.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		has := strings.Contains(string(text), words)
 		want := strings.HasPrefix(version, "1.28.") || strings.HasPrefix(version, "1.29.")
 		if has != want {
 			t.Errorf("%s has these words: got %t, want %t", version, has, want)
 		}
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

@@ -334,7 +334,7 @@ func TestSweepWithoutFindings(t *testing.T) {
 		"test \"$1\" = sweep && exec " + o.Helper + " sweep \"$2\"\n" +
 		"read -r request\n" +
 		"setsid " + stays + " 1000 >/dev/null 2>&1 </dev/null &\n" +
-		"sleep 0.5\n" + // until it has left the group
+		"until read -r pid name state parent group rest </proc/$!/stat && [ $group = $! ]; do :; done\n" + // it has left
 		"echo '{\"failed\":\"call\",\"text\":\"no\"}'\n"
 	o.Helper = filepath.Join(b.dir, "leaves-one")
 	osfile.Write(t, o.Helper, script, 0o755)

@@ -1,5 +1,0 @@
-//go:build !race
-
-package detector
-
-const raceDetector = false

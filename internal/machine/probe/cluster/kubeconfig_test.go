@@ -331,13 +331,9 @@ func TestPluginTimeout(t *testing.T) {
 	}
 	p.timeout = 200 * time.Millisecond
 
-	began := time.Now()
 	err := p.identify(t.Context(), &rest.Config{})
 	if want := "its plugin sleep did not respond within 200ms"; err == nil || err.Error() != want {
 		t.Errorf("got error %v; want %q", err, want)
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("got the error after %s; want it after about 200ms", took)
 	}
 }
 
@@ -375,7 +371,6 @@ func TestPluginMisbehaves(t *testing.T) {
 		if script == "sleep 300" {
 			ctx, opts = within(t, time.Second), ClientConfig{BackoffMin: 400 * time.Millisecond}
 		}
-		began := time.Now()
 		req := withKubeconfig(w.kubeconfig(t, nil, execUser("sh", "-c", script), nil), "")
 		req.KubeconfigName = "the bootstrap kubeconfig"
 		_, err := fetchConfigMap(ctx, req, opts)
@@ -383,9 +378,6 @@ func TestPluginMisbehaves(t *testing.T) {
 			"the bootstrap kubeconfig provides no credential: its plugin sh " + says}}.check(t, err)
 		if strings.Contains(e.Error(), "secret-of-the-plugin") {
 			t.Errorf("got the plugin's output in the message, want none: %v", e)
-		}
-		if took := time.Since(began); took > 50*time.Second {
-			t.Errorf("%s: ended after %s, want about a second", script, took)
 		}
 	}
 	if shown := w.take(); shown != [2]string{} {

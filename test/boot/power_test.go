@@ -86,7 +86,7 @@ func (m *machine) mount() error {
 			err = unix.Mount(node, m.Root, "ext4", 0, "commit=1000")
 		}
 		device.Close()
-		if !errors.Is(err, unix.EBUSY) || try == 100 {
+		if !errors.Is(err, unix.EBUSY) || try == 6000 { // a minute
 			return err
 		}
 		time.Sleep(10 * time.Millisecond) // somebody else took it

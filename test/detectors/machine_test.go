@@ -139,7 +139,9 @@ func (m *machine) detect(name, site string) said {
 	m.try("systemctl", "reset-failed", unit)
 	cursor, _ := m.try("journalctl", "-n", "0", "--show-cursor", "-q")
 	_, at, _ := strings.Cut(strings.TrimSpace(cursor), "-- cursor: ")
-	m.try("systemctl", "start", unit)
+	if _, exit := m.try("systemctl", "start", unit); exit < 0 {
+		m.T.Errorf("%s: got no end within %s, want one", unit, m.CommandTime)
+	}
 	var s said
 	show, _ := m.try(
 		"systemctl",

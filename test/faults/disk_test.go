@@ -104,7 +104,7 @@ func (d *disk) mount() error {
 func (d *disk) unmount() error {
 	for try := 0; ; try++ {
 		err := unix.Unmount(d.at, 0)
-		if !errors.Is(err, unix.EBUSY) || try == 50 {
+		if !errors.Is(err, unix.EBUSY) || try == 6000 { // a minute
 			return err
 		}
 		time.Sleep(10 * time.Millisecond) // a process that was killed is still being taken down
@@ -160,7 +160,7 @@ func attach(image, dir string) (*os.File, error) {
 			return loop, nil
 		}
 		loop.Close()
-		if !errors.Is(err, unix.EBUSY) || try == 100 {
+		if !errors.Is(err, unix.EBUSY) || try == 60_000 { // a minute
 			return nil, err
 		}
 		time.Sleep(time.Millisecond) // somebody else took it

@@ -60,7 +60,7 @@ func (d *Door) Open() error {
 	listen := func() (net.Listener, error) { return net.Listen("tcp", d.address) }
 	l, err := inNetwork(d.node.first.pid, listen)
 	// A program that is being started has the listener of before for a moment, until its exec.
-	for end := time.Now().Add(time.Second); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); errors.Is(err, unix.EADDRINUSE) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 		l, err = inNetwork(d.node.first.pid, listen)
 	}

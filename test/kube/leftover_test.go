@@ -39,7 +39,7 @@ func TestNothingIsLeft(t *testing.T) {
 	n.Stop()
 	c.Stop()
 	gone := func(pid int) (left []string) {
-		for range 50 {
+		for range 1200 { // a minute
 			if left = machine(t, p, pid); left == nil {
 				return nil
 			}

@@ -132,6 +132,12 @@ func Process(p *Policy) (r Confinement) {
 	r.note("Landlock", p.expand())
 	r.landlock(*p)
 
+	// Go signals each thread for the calls above, and waits for ever where the kernel has no room for the signal: the limit
+	// counts all that this user runs, and processes of an earlier detector may still be ending.
+	if p.Own && !p.Without.Limits {
+		r.limit("timers and queued signals", unix.RLIMIT_SIGPENDING, contract.MaxTimers)
+	}
+
 	// The detector has the same user and must not read this process. exec(2) resets it for the detector's program.
 	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 
@@ -165,25 +171,26 @@ func Detector(p Policy) (r Confinement) {
 	return r
 }
 
-func (r *Confinement) limits(p Policy) {
-	limit := func(name string, which int, v uint64) {
-		var now unix.Rlimit
-		err := unix.Getrlimit(which, &now)
-		if err == nil && now.Max < v {
-			v = now.Max // the unit has a lower limit
-		}
-		err = unix.Setrlimit(which, &unix.Rlimit{Cur: v, Max: v})
-		r.note("limit of "+name, err)
+// limit lowers a limit of this process and of all that it starts.
+func (r *Confinement) limit(name string, which int, v uint64) {
+	var now unix.Rlimit
+	err := unix.Getrlimit(which, &now)
+	if err == nil && now.Max < v {
+		v = now.Max // the unit has a lower limit
 	}
+	err = unix.Setrlimit(which, &unix.Rlimit{Cur: v, Max: v})
+	r.note("limit of "+name, err)
+}
+
+func (r *Confinement) limits(p Policy) {
 	// 0 would still start a core_pattern that is a program, as root and with the detector's memory as input.
-	limit("core files", unix.RLIMIT_CORE, contract.MaxCore)
-	limit("file size", unix.RLIMIT_FSIZE, 0)
-	limit("open files", unix.RLIMIT_NOFILE, contract.MaxFiles)
-	limit("stack", unix.RLIMIT_STACK, contract.MaxStack)
-	limit("memory", unix.RLIMIT_DATA, p.Memory)
+	r.limit("core files", unix.RLIMIT_CORE, contract.MaxCore)
+	r.limit("file size", unix.RLIMIT_FSIZE, 0)
+	r.limit("open files", unix.RLIMIT_NOFILE, contract.MaxFiles)
+	r.limit("stack", unix.RLIMIT_STACK, contract.MaxStack)
+	r.limit("memory", unix.RLIMIT_DATA, p.Memory)
 	if p.Own {
-		limit("processes", unix.RLIMIT_NPROC, contract.MaxProcesses)
-		limit("timers and queued signals", unix.RLIMIT_SIGPENDING, contract.MaxTimers)
+		r.limit("processes", unix.RLIMIT_NPROC, contract.MaxProcesses)
 	} else { // the kernel counts all that this user runs
 		r.addLack("limit of processes and timers", "not without a user of the detector's own")
 	}

@@ -227,6 +227,27 @@ func TestSandbox(t *testing.T) {
 	})
 }
 
+// TestTimersOfOthers: a process of the user that has all of the timers that its detectors may have, as one that is still
+// ending after it was killed, does not stop prelet-detect.
+func TestTimersOfOthers(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	b := newBench(t, "good")
+	c := exec.Command(b.dir + "/self")
+	c.Args[0] = "timers"
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(b.uid), Gid: uint32(b.uid)}}
+	out, err := c.StdoutPipe()
+	must(t, errors.Join(err, c.Start()))
+	defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
+	if made, err := readLine(out, 100); err != nil || string(made) != "4096 <nil>" {
+		t.Fatalf("timers of another process: got %q, %v; want 4096", made, err)
+	}
+
+	if said, ans, _ := b.askFor("good"); ans.Fault != nil || len(said.Findings) > 0 {
+		t.Errorf("got %s, findings %q; want an answer", ans.Why(), said.Findings)
+	}
+}
+
 // siteLock locks an installed detector by its path.
 func (b *bench) siteLock(name string) {
 	b.t.Helper()

@@ -57,6 +57,10 @@ func runDetector(name string) {
 	case "sleeper": // the child of other detectors
 		ignoreSignals()
 		time.Sleep(time.Minute)
+	case "timers": // another process of the user, which has more of them than a detector may
+		n, err := repeat(1<<12, makeTimer)
+		fmt.Println(n, err)
+		time.Sleep(time.Minute)
 	case "reader": // the child of "page-tables"
 		_ = fillPageTables()
 		time.Sleep(time.Minute)

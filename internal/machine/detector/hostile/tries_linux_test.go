@@ -380,10 +380,7 @@ func (a attempts) tryShared() {
 
 	var requests uintptr
 	a.put("io_setup", describe(call(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&requests)))))
-	timers, err := repeat(1<<12, func(int) error {
-		var timer int32
-		return call3(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&timer)))
-	})
+	timers, err := repeat(1<<12, makeTimer)
 	a.put("timers", describe(err))
 	a.put("number of timers", strconv.Itoa(timers))
 
@@ -401,6 +398,11 @@ func (a attempts) tryShared() {
 		"flock":             unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB),
 		"record lock":       unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unix.Flock_t{Type: unix.F_RDLCK}),
 	})
+}
+
+func makeTimer(int) error {
+	var timer int32
+	return call3(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&timer)))
 }
 
 // tryLimits looks at the limit of core files and raises that of memory.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prelet/prelet/internal/testing/table"
@@ -63,12 +64,15 @@ func TestFactsFile(t *testing.T) {
 	}
 }
 
-// TestWaitForDevicesIsReported: links and drivers of this machine that are waited for are reported, once.
-func TestWaitForDevicesIsReported(t *testing.T) {
+// TestWaitForDevicesIsReported: links and drivers of this machine that are waited for are reported, once. The clock is
+// synctest's.
+func TestWaitForDevicesIsReported(t *testing.T) { synctest.Test(t, testWaitForDevices) }
+
+func testWaitForDevices(t *testing.T) {
 	var reported []string
 	l := newLive(t, Sources{OnRetry: func(r Retry) {
 		reported = append(reported, r.Server+": "+r.Why)
-		if r.Wait <= 0 || r.Wait > 150*time.Millisecond || time.Until(r.Until) > r.Wait {
+		if r.Wait != 150*time.Millisecond || time.Until(r.Until) != r.Wait {
 			t.Errorf("got a wait of %s until %s, want 150ms from now", r.Wait, r.Until)
 		}
 	}})

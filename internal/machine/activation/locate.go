@@ -13,44 +13,43 @@ import (
 	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
-// location is where a node is: its phase and the facts that the rows for one trigger need. Other facts are not read.
+// location is where a node is in one pass of a walk: what locate reads for each, and what the facts of rows have read.
 type location struct {
+	on    Trigger
 	phase phase
 	placement
 	gateState
 	wayBack
 
-	blockReason string // why a kubelet must not start on the files in place; "" if it may. See whyBlocked
-	newBoot     bool
-	mayWait     bool
-	mayPatch    bool
-	rounds      int // how often others took over while this process watched
+	blockReason string // why a kubelet must not start on the files in place, of the fact that found it
+	newBoot     bool   // no process of this boot has counted itself as a try
 }
 
 // placement is the generation in place, or the generation that is being published, as locate reads it.
 type placement struct {
 	journal *generation.Journal // nil: no commit or rollback is in progress
 	current *generation.Info    // the generation in place; nil: there is none
-	spec    Spec                // of the current generation, or of the generation that is being published
 	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
-	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
 
-	keepsKubelet bool // the change of files does not concern the kubelet, which is not stopped for it
+	// The rest is read by ownSpec.
+	hasSpec      bool
+	spec         Spec          // of the current generation, or of the generation that is being published
+	since        time.Duration // a kubelet that started earlier has not read the files; 0: any has
+	keepsKubelet bool          // the change of files does not concern the kubelet, which is not stopped for it
 }
 
-// gateState is how the gate is, and whether it is shut on purpose, as locate reads it.
+// gateState is how the gate is, as locate reads it.
 type gateState struct {
-	gateOpen      bool
-	gate          int  // the generation that the gate is open on; -1 when its file is not from prelet
-	shutOnPurpose bool // the gate is shut, and no process of this boot has opened it or was about to
-	runDirLost    bool // somebody has emptied the run folder after a run of this boot
-	noneStarted   bool // no kubelet can have started in this boot
+	gateOpen    bool
+	gate        int  // the generation that the gate is open on; -1 when its file is not from prelet
+	noneStarted bool // no kubelet can have started in this boot
+	runDirLost  bool // somebody has emptied the run folder after a run of this boot: read by isShutOnPurpose
 }
 
-// wayBack is the rollback from the generation in place, or why there is none. Only triggers that may roll back fill it.
+// wayBack is the rollback from the generation in place, or why there is none: read by isExhausted, canGoBack and
+// wayBackByHand.
 type wayBack struct {
 	rollback   *rollback // nil: no rollback is possible
-	exhausted  bool      // too many boots began to judge the generation: the rollback is due before the next start
 	stayReason string    // why no rollback is possible
 	stayErr    error     // the same as an error, of a rollback by hand
 }
@@ -65,39 +64,9 @@ type rollback struct {
 	warnings    []string // of CheckRollback
 }
 
-// holds reports whether a fact is true here. It is pure.
-func (h location) holds(f fact) bool {
-	switch f {
-	case isOpen:
-		return h.gateOpen
-	case isShutOnPurpose:
-		return h.shutOnPurpose
-	case isBlocked:
-		return h.blockReason != "" && !h.gateOpen
-	case isWhole:
-		return h.blockReason == ""
-	case isExhausted:
-		return h.exhausted
-	case isNewBoot:
-		return h.newBoot
-	case mayWait:
-		return h.mayWait
-	case canGoBack:
-		return h.rollback != nil
-	case mayPatch:
-		return h.mayPatch
-	case hasTooManyRounds:
-		return h.rounds >= maxRounds
-	}
-
-	return true // always
-}
-
 // locate reads where the node is, for a trigger. It changes nothing. t is what this process has done so far.
-func (m *StateMachine) locate(ctx context.Context, t *walkState, on Trigger) (location, error) {
-	h := location{rounds: t.rounds}
-
-	var err error
+func (m *StateMachine) locate(t *walkState, on Trigger) (h location, err error) {
+	h.on = on
 	if h.journal, err = m.Store.Journal(); err != nil {
 		return h, err
 	}
@@ -113,32 +82,11 @@ func (m *StateMachine) locate(ctx context.Context, t *walkState, on Trigger) (lo
 	}
 
 	h.placed = t.filesSince(m, h.journal)
-	h.since = h.placed
 	h.newBoot = h.journal != nil && h.journal.BootID != m.BootID
-
-	if h.gate, h.gateOpen, err = m.Gate.State(); err != nil {
-		return h, err
-	}
-
+	h.gate, h.gateOpen, err = m.Gate.State()
 	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
-	published := h.journal != nil && !h.newBoot // by a process that was killed before it opened the gate
-	isUntouched := !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
-	h.runDirLost = isUntouched && on == OnVerify && m.hasEndedRun(context.WithoutCancel(ctx))
-	h.shutOnPurpose = isUntouched && !h.runDirLost
 
-	if err := m.readFacts(ctx, t, on, &h); err != nil {
-		return h, err
-	}
-	// This is read from the generation, so that it is also known after a crash.
-	if h.journal != nil {
-		changed := m.changedPaths(h.journal.Gen)
-		h.keepsKubelet = len(changed) == 0 || keepsKubelet(changed, m.specsOfChange(&h))
-	}
-	if h.keepsKubelet {
-		h.since = 0
-	}
-
-	return h, nil
+	return h, err
 }
 
 // hasEndedRun reports whether a run of this boot has ended, and the gate is not shut on purpose.
@@ -197,100 +145,6 @@ func phaseOf(j *generation.Journal, current *generation.Info) phase {
 	}
 
 	return none
-}
-
-// readFacts reads the facts that only some triggers need.
-func (m *StateMachine) readFacts(ctx context.Context, t *walkState, on Trigger, h *location) (err error) {
-	steady := context.WithoutCancel(ctx)
-
-	switch {
-	case on == onCommitted:
-		h.spec = t.Staged.Spec
-		return nil
-	case h.phase == mixed, on == OnFinish && h.journal != nil:
-		h.spec = m.specOrDefault(h.journal.Gen)
-		return nil
-	}
-
-	if h.blockReason = m.whyBlocked(ctx, t, on, *h); h.blockReason != "" {
-		return nil
-	}
-
-	isOpenAndSettled := h.gateOpen && h.phase == settled
-
-	switch {
-	case h.current == nil:
-		h.spec = Spec{}.withDefaults()
-		return nil
-	case on == OnVerify && (isOpenAndSettled || h.shutOnPurpose):
-		return nil
-	case on == onBad && h.phase != pending,
-		!slices.Contains([]Trigger{OnResume, OnUnchanged, OnRollback, OnVerify, onJudge, onGood, onBad}, on):
-		return nil
-	}
-
-	if h.spec, err = m.SpecOf(h.current.Gen); err != nil {
-		return err
-	}
-	switch {
-	case on == OnResume && h.phase == pending:
-		return m.readExhausted(steady, h)
-	case on == OnUnchanged && h.phase == settled && t.Spec.patchesNode():
-		may, unanswered := m.Units.MayWait(steady, t.Spec.Unit)
-		h.mayPatch = may && unanswered == nil // labels are not worth a failure
-	case on == OnRollback:
-		return m.prepareRollback(steady, h, rollback{to: t.To, reason: t.Why})
-	case on == onJudge:
-		h.mayWait, err = m.Units.MayWait(steady, h.spec.Unit)
-		return wrapAfterCommit(describeInPlace(h), err)
-	case on == onBad:
-		return m.readBad(steady, t.watchResult, h)
-	}
-
-	return nil
-}
-
-// whyBlocked returns why no kubelet may start on the files in place, with the next step; "" if one may. All ways to the
-// gate ask it, each time before the gate opens: a hold of the site, another machine, files that are not those of one
-// generation, a generation that was never judged on a node that has not joined. prelet=off asks nothing. After a plan,
-// and in a rollback, the files were compared or written by this process.
-func (m *StateMachine) whyBlocked(ctx context.Context, t *walkState, on Trigger, h location) string {
-	isAfterPlan := on == OnResume || on == OnUnchanged
-	isFailure := on == OnFailed || on == OnNoSite
-	isVerify := on == OnVerify && !h.shutOnPurpose && !h.gateOpen
-
-	switch {
-	case !isAfterPlan && !isFailure && !isVerify:
-		return ""
-	case t.Held != "" && !h.gateOpen:
-		return t.Held
-	case h.current == nil:
-		return m.whyNotWithout(t, on)
-	case isAfterPlan:
-		return ""
-	case isFailure:
-		return m.whyNotGoOn(ctx, t, h.current)
-	}
-
-	why := m.whyMixed(ctx, h.current.Gen)
-	if why == "" && h.runDirLost { // that run may have failed, and shut the gate for this
-		why = m.whyUnjoined(ctx, h.current)
-	}
-
-	return why
-}
-
-// whyNotWithout is whyBlocked without a generation. A node without a site has nothing to join with, and
-// prelet-verify.service opens no gate then, with or without a reason.
-func (m *StateMachine) whyNotWithout(t *walkState, on Trigger) string {
-	over := m.Store.StartsOver()
-	if on == OnFailed || on == OnNoSite && over != nil && over.IsMixed {
-		if why := m.whyNotAsFound(); why != "" {
-			return t.Failure + "; " + why
-		}
-	}
-
-	return ""
 }
 
 // describeInPlace returns the first words of an error after a commit.
@@ -363,65 +217,6 @@ func (m *StateMachine) whyUnjoined(ctx context.Context, current *generation.Info
 	}
 
 	return ""
-}
-
-// readExhausted prepares the rollback from a generation that more than maxTries boots began to verify, this one
-// included.
-func (m *StateMachine) readExhausted(ctx context.Context, h *location) error {
-	if !h.newBoot || !h.spec.Rollback || h.journal.CountTries() < maxTries || m.Store.ReadOnly() != nil {
-		return nil
-	}
-
-	to, some := m.lastGood(h.spec)
-	if !some {
-		return nil
-	}
-
-	// systemd must answer before the gate is shut.
-	if _, err := m.Units.MayWait(ctx, h.spec.Unit); err != nil {
-		return wrapAfterCommit("rolling back", err)
-	}
-
-	why := fmt.Sprintf("%d boots began to verify it, and none finished", maxTries)
-
-	err := m.prepareRollback(ctx, h, rollback{to: to, reason: why, hold: true})
-	if h.exhausted = h.rollback != nil; err == nil && !h.exhausted {
-		m.note("rollback", "notice", "generation %d stays: %s", h.journal.Gen, h.stayReason)
-	}
-
-	return err
-}
-
-// readBad prepares the rollback from a bad generation, or sets the reason why there is none.
-func (m *StateMachine) readBad(ctx context.Context, f watchResult, h *location) error {
-	to, some := m.lastGood(h.spec)
-	switch {
-	case !some:
-		h.stayReason = "no good generation exists, so this one stays and each boot verifies it again"
-		return nil
-	case f.onlyPods:
-		goal, err := m.specAfterRollback(h.spec, to)
-		if err != nil {
-			return wrapAfterCommit("rolling back", err)
-		}
-
-		if h.spec.sharesPods(goal) {
-			h.stayReason = "the generation before has the same, so this one is not at fault: " +
-				"it stays, and is verified again"
-			return nil
-		}
-	}
-
-	if !h.spec.Rollback {
-		h.stayReason = "the site sets rollback = false, so the generation stays"
-		return nil
-	}
-
-	if _, err := m.Units.MayWait(ctx, h.spec.Unit); err != nil {
-		return wrapAfterCommit("rolling back", err)
-	}
-
-	return m.prepareRollback(ctx, h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
 }
 
 // prepareRollback completes a rollback from the generation in place. It checks now, while the gate is open and the

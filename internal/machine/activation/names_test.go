@@ -1,6 +1,11 @@
 package activation
 
-import "strings"
+import (
+	"reflect"
+	"regexp"
+	"runtime"
+	"strings"
+)
 
 // The names of the table in messages of tests.
 var phaseNames = []string{
@@ -30,19 +35,19 @@ var triggerNames = []string{
 	onSuperseded: "superseded",
 }
 
-var factNames = []string{
-	always:           "",
-	isOpen:           "gate open",
-	isShutOnPurpose:  "shut on purpose",
-	isBlocked:        "blocked",
-	isWhole:          "whole",
-	isExhausted:      "exhausted",
-	isNewBoot:        "new boot",
-	mayWait:          "may wait",
-	canGoBack:        "can roll back",
-	hasTooManyRounds: "too many rounds",
-	mayPatch:         "may patch",
+// factName returns the name of a fact in words, such as "new boot" of isNewBoot; "" of none.
+func factName(f fact) string {
+	if f == nil {
+		return ""
+	}
+	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
+	name = name[strings.LastIndex(name, ".")+1:]
+	name = strings.ToLower(capital.ReplaceAllString(name, " $0"))
+
+	return strings.TrimPrefix(name, "is ")
 }
+
+var capital = regexp.MustCompile("[A-Z]")
 
 var stepNames = []string{
 	sweep:         "sweep",

@@ -40,23 +40,6 @@ const (
 	stepResult // the result of the last step: onGood, onBad, onUnknown or onSuperseded; of actUnits onReady or onBad
 )
 
-// fact is a condition of a row in addition to the phase.
-type fact int
-
-const (
-	always           fact = iota
-	isOpen                // the gate is open
-	isShutOnPurpose       // the gate is shut on purpose: no process of this boot has opened it or put anything in place
-	isBlocked             // the gate is shut and stays so: location.blockReason has the reason; see whyBlocked
-	isWhole               // a kubelet may start on the files in place, made here; location.blockReason is empty
-	isExhausted           // too many boots began to judge it and did not finish, and a rollback is possible
-	isNewBoot             // no process of this boot has counted itself as a try
-	mayWait               // this process may wait for a start of the unit: it is not prelet.service at boot
-	canGoBack             // a rollback is possible and may help; else location.stayReason has the reason
-	hasTooManyRounds      // others took over maxRounds times
-	mayPatch              // the site has labels or taints patched, and this process may wait for the API server
-)
-
 // step is one action of a row. Each step may run again after it has finished, or after it was interrupted.
 type step int
 
@@ -90,11 +73,12 @@ const (
 
 // row contains the steps for a trigger in a phase.
 type row struct {
-	In   []phase
-	On   []Trigger
-	When fact // the first row whose fact holds is used
-	Do   []step
-	Then Trigger // the next trigger, in the phase that is located then
+	In    []phase
+	On    []Trigger
+	When  fact // the first row whose fact holds is used; nil: always
+	Reads fact // what the steps need, read before the first of them; nil: nothing
+	Do    []step
+	Then  Trigger // the next trigger, in the phase that is located then
 	// Never is the reason why this row cannot occur. Such a row has no steps, and reaching it is an error.
 	Never string
 }
@@ -133,49 +117,49 @@ var (
 var table = []row{
 	// After a crash: these rows come first for every entry.
 	{
-		In:   []phase{mixed},
-		On:   []Trigger{OnFinish},
-		Do:   []step{shutGate, stop, complete, reload},
-		Then: done,
+		In:    []phase{mixed},
+		On:    []Trigger{OnFinish},
+		Reads: ownSpec,
+		Do:    []step{shutGate, stop, complete, reload},
+		Then:  done,
 	},
 	{
-		In: []phase{mixed},
-		On: []Trigger{OnResume, OnUnchanged, OnFailed, OnNoSite, OnOff, OnRollback, OnVerify, onSuperseded},
-		Do: []step{shutGate, stop, complete}, Then: repeat,
+		In:    []phase{mixed},
+		On:    []Trigger{OnResume, OnUnchanged, OnFailed, OnNoSite, OnOff, OnRollback, OnVerify, onSuperseded},
+		Reads: ownSpec,
+		Do:    []step{shutGate, stop, complete}, Then: repeat,
 	},
 	{In: []phase{none, settled}, On: []Trigger{OnFinish}, Do: []step{sweep}, Then: done},
-	{In: awaiting, On: []Trigger{OnFinish}, Do: []step{sweep, reload}, Then: done},
+	{In: awaiting, On: []Trigger{OnFinish}, Reads: ownSpec, Do: []step{sweep, reload}, Then: done},
 
 	// A change.
 	{In: unmixed, On: []Trigger{OnChange}, Do: []step{preflight, commit}, Then: onCommitted},
 	{
-		In:   []phase{mixed},
-		On:   []Trigger{onCommitted},
-		Do:   []step{shutGate, stop, publish},
-		Then: OnResume,
+		In:    []phase{mixed},
+		On:    []Trigger{onCommitted},
+		Reads: ownSpec,
+		Do:    []step{shutGate, stop, publish},
+		Then:  OnResume,
 	},
 
 	// Prelet is switched off.
 	{In: unmixed, On: []Trigger{OnOff}, Do: []step{openGate}, Then: done},
 
-	// Every other way to the gate asks the same questions first. For a deliberate refusal, the reason is at the gate
-	// already.
-	{
-		In:   inPlace,
-		On:   []Trigger{OnVerify},
-		When: isShutOnPurpose,
-		Do:   []step{reportShut},
-		Then: done,
-	},
+	// Every other way to the gate asks the same questions first: a hold of the site, another machine, files that are
+	// not those of one generation, a generation that was never judged on a node that has not joined. After a plan, and
+	// in a rollback, the files were compared or written by this process. For a deliberate refusal, the reason is at the
+	// gate already.
+	{In: unmixed, On: []Trigger{OnVerify}, When: isShutOnPurpose, Do: []step{reportShut}, Then: done},
 	{
 		In:   unmixed,
 		On:   []Trigger{OnResume, OnUnchanged, OnFailed, OnNoSite, OnVerify},
-		When: isBlocked,
+		When: isHeld,
 		Do:   []step{holdBack},
 		Then: done,
 	},
 
-	// The store is empty: prelet was never used, had nothing to write, or the state folder was lost.
+	// The store is empty: prelet was never used, had nothing to write, or the state folder was lost. A node without a
+	// site has nothing to join with.
 	{
 		In:   []phase{none},
 		On:   []Trigger{OnFailed, OnNoSite, OnVerify},
@@ -183,25 +167,31 @@ var table = []row{
 		Do:   []step{notePending},
 		Then: done,
 	},
+	{In: []phase{none}, On: []Trigger{OnFailed}, When: isNotAsFound, Do: []step{holdBack}, Then: done},
+	{In: []phase{none}, On: []Trigger{OnNoSite}, When: wasMixture, Do: []step{holdBack}, Then: done},
 	{
-		In: []phase{none}, On: []Trigger{OnFailed, OnNoSite, OnResume, OnUnchanged},
-		Do: []step{openGate, requestStart}, Then: done,
+		In:    []phase{none},
+		On:    []Trigger{OnFailed, OnNoSite, OnResume, OnUnchanged},
+		Reads: ownSpec,
+		Do:    []step{openGate, requestStart}, Then: done,
 	},
 	{In: []phase{none}, On: []Trigger{OnVerify}, Do: []step{reportShut}, Then: done},
 
 	// Continue with the generation in place, if a kubelet may start on it.
-	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, When: isWhole, Then: OnResume},
-	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, Then: done},
+	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, When: mayGoOn, Then: OnResume},
+	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, When: isOpen, Then: done},
+	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, Do: []step{holdBack}, Then: done},
 	{
 		In: []phase{settled}, On: []Trigger{OnUnchanged}, When: mayPatch,
 		Do: []step{patchLabels}, Then: OnResume,
 	},
 	{In: inPlace, On: []Trigger{OnUnchanged}, Then: OnResume},
 	{
-		In:   []phase{settled},
-		On:   []Trigger{OnResume},
-		Do:   []step{openGate, requestStart},
-		Then: done,
+		In:    []phase{settled},
+		On:    []Trigger{OnResume},
+		Reads: ownSpec,
+		Do:    []step{openGate, requestStart},
+		Then:  done,
 	},
 	{
 		In:   []phase{pending},
@@ -211,49 +201,55 @@ var table = []row{
 		Then: OnResume,
 	},
 	{
-		In:   awaiting,
-		On:   []Trigger{OnResume},
-		When: isNewBoot,
-		Do:   []step{countTry, openGate},
-		Then: onJudge,
+		In:    awaiting,
+		On:    []Trigger{OnResume},
+		When:  isNewBoot,
+		Reads: ownSpec,
+		Do:    []step{countTry, openGate},
+		Then:  onJudge,
 	},
-	{In: awaiting, On: []Trigger{OnResume}, Do: []step{reload, actUnits}, Then: stepResult},
+	{In: awaiting, On: []Trigger{OnResume}, Reads: ownSpec, Do: []step{reload, actUnits}, Then: stepResult},
 	{In: awaiting, On: []Trigger{onReady}, Do: []step{openGate}, Then: onJudge},
 
 	// The kubelet starts or has crashed.
 	{In: []phase{settled}, On: []Trigger{OnVerify}, When: isOpen, Do: []step{notePending}, Then: done},
-	{In: awaiting, On: []Trigger{OnVerify}, When: isOpen, Do: []step{notePending}, Then: onJudge},
+	{In: awaiting, On: []Trigger{OnVerify}, When: isOpen, Reads: ownSpec, Do: []step{notePending}, Then: onJudge},
+	{In: inPlace, On: []Trigger{OnVerify}, When: isNotWhole, Do: []step{holdBack}, Then: done},
 	{
-		In:   []phase{settled},
-		On:   []Trigger{OnVerify},
-		Do:   []step{openGate, requestStart},
-		Then: done,
+		In:    []phase{settled},
+		On:    []Trigger{OnVerify},
+		Reads: ownSpec,
+		Do:    []step{openGate, requestStart},
+		Then:  done,
 	},
 	{
-		In:   awaiting,
-		On:   []Trigger{OnVerify},
-		Do:   []step{actUnits},
-		Then: stepResult,
+		In:    awaiting,
+		On:    []Trigger{OnVerify},
+		Reads: ownSpec,
+		Do:    []step{actUnits},
+		Then:  stepResult,
 	},
 
 	// By hand.
 	{
-		In:   inPlace,
-		On:   []Trigger{OnRollback},
-		Do:   append([]step{preflightBack}, rollbackSteps...),
-		Then: OnResume,
+		In:    inPlace,
+		On:    []Trigger{OnRollback},
+		Reads: wayBackByHand,
+		Do:    append([]step{preflightBack}, rollbackSteps...),
+		Then:  OnResume,
 	},
 
 	// The verdict.
 	{
-		In:   awaiting,
-		On:   []Trigger{onJudge},
-		When: mayWait,
-		Do:   []step{countTry, watch},
-		Then: stepResult,
+		In:    awaiting,
+		On:    []Trigger{onJudge},
+		When:  mayWait,
+		Reads: ownSpec,
+		Do:    []step{countTry, watch},
+		Then:  stepResult,
 	},
-	{In: awaiting, On: []Trigger{onJudge}, Do: []step{requestStart}, Then: done},
-	{In: awaiting, On: []Trigger{onGood}, Do: []step{retire, closeGood}, Then: done},
+	{In: awaiting, On: []Trigger{onJudge}, Reads: ownSpec, Do: []step{requestStart}, Then: done},
+	{In: awaiting, On: []Trigger{onGood}, Reads: ownSpec, Do: []step{retire, closeGood}, Then: done},
 	{In: awaiting, On: []Trigger{onUnknown}, Do: []step{uncountTry}, Then: done},
 	{
 		In:   []phase{pending},
@@ -293,14 +289,20 @@ var table = []row{
 	},
 }
 
-// next returns the row for a location and a trigger. It is pure.
-func next(rows []row, h location, on Trigger) row {
-	for _, row := range rows {
-		isInPhase := slices.Contains(row.In, h.phase)
-		if isInPhase && slices.Contains(row.On, on) && h.holds(row.When) {
-			return row
+// next returns the row for a phase and a trigger. holds reports whether a fact is true.
+func next(rows []row, in phase, on Trigger, holds func(fact) (bool, error)) (row, error) {
+	for _, r := range rows {
+		if !slices.Contains(r.In, in) || !slices.Contains(r.On, on) {
+			continue
+		}
+		isTrue, err := r.When == nil, error(nil)
+		if r.When != nil {
+			isTrue, err = holds(r.When)
+		}
+		if isTrue || err != nil {
+			return r, err
 		}
 	}
 
-	return row{Never: "the table has no row for it"}
+	return row{Never: "the table has no row for it"}, nil
 }

@@ -46,16 +46,13 @@ const maxRows = 50
 // Each row begins with reading where the node is, so an interrupted row needs no memory of it.
 func (m *StateMachine) walk(ctx context.Context, t *walkState, on Trigger) (Outcome, error) {
 	for range maxRows {
-		h, err := m.locate(ctx, t, on)
-		now := on
-
+		h, err := m.locate(t, on)
 		if err == nil {
-			row := next(m.table(), h, on)
-			on, err = m.do(ctx, row, on, h, t)
+			on, err = m.pass(ctx, &h, t)
 		}
 
 		if err != nil || on == done {
-			return t.outcome(), t.wrapUnfinished(h, now, err)
+			return t.outcome(), t.wrapUnfinished(h, h.on, err)
 		}
 	}
 
@@ -87,6 +84,21 @@ func (m *StateMachine) table() []row {
 	}
 
 	return table
+}
+
+// pass finds the row for a location, reads what its steps need, and returns the trigger that follows.
+func (m *StateMachine) pass(ctx context.Context, h *location, t *walkState) (Trigger, error) {
+	holds := func(f fact) (bool, error) { return f(ctx, m, h, t) }
+
+	r, err := next(m.table(), h.phase, h.on, holds)
+	if err == nil && r.Reads != nil {
+		_, err = holds(r.Reads)
+	}
+	if err != nil {
+		return done, err
+	}
+
+	return m.do(ctx, r, h.on, *h, t)
 }
 
 // do runs one row and returns the next trigger. Only do changes anything.

@@ -335,7 +335,7 @@ func momentOf(r row, s step, after bool) string {
 
 	return fmt.Sprintf(
 		"%s %s of %s, %s, %s", side, stepNames[s], joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
-		factNames[r.When],
+		factName(r.When),
 	)
 }
 
@@ -488,7 +488,7 @@ func expand(rows []row) (out []row) {
 }
 
 func describeRow(r row) string {
-	return fmt.Sprintf("%s, %s, %s", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On), factNames[r.When])
+	return fmt.Sprintf("%s, %s, %s", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On), factName(r.When))
 }
 
 func describePair(r row) string {
@@ -532,12 +532,12 @@ func mutants() (out []mutant) {
 
 		change(i, "missing", key, func(r *row) { r.In = nil })
 
-		if r.When != always {
-			change(i, "without its condition", pair, func(r *row) { r.When = always })
+		if r.When != nil {
+			change(i, "without its condition", pair, func(r *row) { r.When = nil })
 		}
 
 		after := slices.IndexFunc(whole[i+1:], func(x row) bool { return describePair(x) == pair })
-		if after >= 0 && whole[i+1+after].When != always {
+		if after >= 0 && whole[i+1+after].When != nil {
 			change(i, "after the next", pair, func(*row) {})
 			rows := out[len(out)-1].rows
 			rows[i], rows[i+1+after] = rows[i+1+after], rows[i]
@@ -555,72 +555,43 @@ func mutants() (out []mutant) {
 
 // surviving contains the mutants that no story detects, each with the reason why the row is in the table.
 var surviving = map[string]string{
-	"without note pending: none, failed, gate open":      verifyNotes,
-	"without note pending: none, no site, gate open":     verifyNotes,
-	"without note pending: returning, verify, gate open": "no story ends while a way back awaits its verdict",
-	"goes on: settled, unchanged, blocked":               "resume, which follows, is blocked, too",
-	"missing: settled, unchanged, blocked":               "resume, which follows, is blocked, too",
-	"goes on: pending, unchanged, blocked":               "resume, which follows, is blocked, too",
-	"missing: pending, unchanged, blocked":               "resume, which follows, is blocked, too",
-	"goes on: returning, unchanged, blocked":             "resume, which follows, is blocked, too",
-	"missing: returning, unchanged, blocked":             "resume, which follows, is blocked, too",
-	"goes on: none, verify, blocked":                     "resume, which follows, is blocked, too",
-	"goes on: none, no site, blocked":                    "resume, which follows, is blocked, too",
-	"goes on: none, unchanged, blocked":                  "resume, which follows, is blocked, too",
-	"missing: none, failed, gate open":                   "the row below opens a gate that is open",
+	"without note pending: none, failed, open":           verifyNotes,
+	"without note pending: none, no site, open":          verifyNotes,
+	"without note pending: returning, verify, open":      "no story ends while a way back awaits its verdict",
+	"missing: none, failed, open":                        "the row below opens a gate that is open",
 	"after the next: settled, verify, shut on purpose":   exclusive,
-	"after the next: settled, verify, blocked":           exclusive,
-	"after the next: settled, failed, blocked":           exclusive,
-	"after the next: settled, no site, blocked":          exclusive,
 	"goes on: settled, failed, ":                         nothingToDo,
-	"without its condition: settled, failed, whole":      nothingToDo,
 	"goes on: settled, no site, ":                        nothingToDo,
-	"without its condition: settled, no site, whole":     nothingToDo,
 	"after the next: pending, verify, shut on purpose":   exclusive,
-	"after the next: pending, verify, blocked":           exclusive,
-	"after the next: pending, failed, blocked":           exclusive,
-	"after the next: pending, no site, blocked":          exclusive,
 	"goes on: pending, failed, ":                         "it would judge, as prelet-verify does later",
-	"without its condition: pending, failed, whole":      "it would judge, as prelet-verify does later",
 	"goes on: pending, no site, ":                        "it would judge, as prelet-verify does later",
-	"without its condition: pending, no site, whole":     "it would judge, as prelet-verify does later",
 	"after the next: returning, verify, shut on purpose": exclusive,
-	"after the next: returning, verify, blocked":         exclusive,
-	"after the next: returning, failed, blocked":         exclusive,
-	"after the next: returning, no site, blocked":        exclusive,
 	"goes on: returning, failed, ":                       "it would judge, as prelet-verify does later",
-	"without its condition: returning, failed, whole":    "it would judge, as prelet-verify does later",
 	"goes on: returning, no site, ":                      "it would judge, as prelet-verify does later",
-	"without its condition: returning, no site, whole":   "it would judge, as prelet-verify does later",
-	"after the next: none, failed, blocked":              exclusive,
-	"after the next: none, no site, blocked":             exclusive,
-	"after the next: none, verify, blocked":              exclusive,
-	"after the next: settled, unchanged, blocked":        exclusive,
-	"after the next: pending, resume, blocked":           exclusive,
 	"goes on: none, failed, ":                            noGeneration,
 	"goes on: settled, verify, ":                         nothingToDo,
 	"close as good before retire: returning, good, ":     "no story goes back to a generation with files to retire",
-	"goes on: none, failed, gate open":                   noGeneration,
+	"goes on: none, failed, open":                        noGeneration,
 	"goes on: none, no site, ":                           noGeneration,
-	"goes on: none, no site, gate open":                  noGeneration,
+	"goes on: none, no site, open":                       noGeneration,
 	"goes on: none, off, ":                               noGeneration,
 	"goes on: none, unchanged, ":                         noGeneration,
-	"goes on: none, verify, gate open":                   noGeneration,
+	"goes on: none, verify, open":                        noGeneration,
 	"goes on: pending, good, ":                           nothingToDo,
 	"goes on: returning, bad, ":                          nothingToDo,
 	"goes on: returning, good, ":                         nothingToDo,
 	"goes on: settled, off, ":                            nothingToDo,
 	"goes on: settled, superseded, ":                     nothingToDo,
-	"goes on: settled, verify, gate open":                nothingToDo,
-	"missing: none, no site, gate open":                  "the row below opens a gate that is open",
-	"missing: pending, verify, gate open":                "the rows below do nothing either, and read the files for it",
-	"missing: returning, verify, gate open":              "the rows below do nothing either, and read the files for it",
-	"missing: settled, verify, gate open":                "the rows below do nothing either, and read the files for it",
+	"goes on: settled, verify, open":                     nothingToDo,
+	"missing: none, no site, open":                       "the row below opens a gate that is open",
+	"missing: pending, verify, open":                     "the rows below do nothing either, and read the files for it",
+	"missing: returning, verify, open":                   "the rows below do nothing either, and read the files for it",
+	"missing: settled, verify, open":                     "the rows below do nothing either, and read the files for it",
 	"reload before sweep: pending, finish, ":             "they are independent",
 	"reload before sweep: returning, finish, ":           "they are independent",
 	"without count try: returning, judge, may wait":      "only a pending generation is rolled back for its tries",
 	"without publish: mixed, committed, ":                "what follows finds it interrupted, and completes it",
-	"without its condition: pending, bad, gate open":     "the row below is for a unit next to the kubelet: TestScripts/units",
+	"without its condition: pending, bad, open":          "the row below is for a unit next to the kubelet: TestScripts/units",
 	"without retire: returning, good, ":                  "no story goes back to a generation with files to retire",
 	"without uncount try: returning, unknown, ":          "only a pending generation is rolled back for its tries",
 }

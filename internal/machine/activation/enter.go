@@ -9,10 +9,11 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 )
 
-// StagedCommit is a staged commit with the spec of its generation.
-type StagedCommit struct {
-	Txn  Txn
-	Spec Spec // equal to the one in the proposal's SpecBlob
+// Change is a change to put in place, which was compared under this lock.
+type Change struct {
+	Proposal generation.Proposal
+	Compared *generation.Comparison
+	Spec     Spec // equal to the one in the proposal's SpecBlob
 	// Committed is called with the number of the generation right after the commit; nil: nothing is.
 	Committed func(gen int)
 	// Reload is set when a unit file or a drop-in changes. Only then systemd reads its unit files again.
@@ -24,7 +25,7 @@ type StagedCommit struct {
 // Entry is why the machine is entered: one of the triggers up to OnVerify, with its input.
 type Entry struct {
 	On     Trigger
-	Staged *StagedCommit // of OnChange
+	Change *Change // of OnChange
 	// Spec is that of the site's plan, of OnUnchanged. It may differ from the stored one in fields that are only
 	// checked.
 	Spec    Spec
@@ -83,8 +84,8 @@ func (m *StateMachine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 	}
 
 	t.Spec = t.Spec.withDefaults()
-	if t.Staged != nil {
-		t.Staged.Spec = t.Staged.Spec.withDefaults()
+	if t.Change != nil {
+		t.Change.Spec = t.Change.Spec.withDefaults()
 	}
 
 	out, err := m.walk(ctx, t, e.On)
@@ -93,8 +94,8 @@ func (m *StateMachine) Enter(ctx context.Context, e Entry) (Outcome, error) {
 	switch {
 	case err == nil && e.On == OnRollback && t.rollback != nil:
 		out = describeRequested(out, t.rollback.from)
-	case err != nil && e.On == OnChange && !t.committed:
-		if aborted := e.Staged.Txn.Abort(); aborted != nil {
+	case err != nil && t.txn != nil && !t.committed:
+		if aborted := t.txn.Abort(); aborted != nil {
 			err = fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
 		}
 	}

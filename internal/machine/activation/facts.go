@@ -105,7 +105,7 @@ func ownSpec(_ context.Context, m *StateMachine, h *location, t *walkState) (hol
 
 	switch {
 	case h.on == onCommitted:
-		h.spec = t.Staged.Spec
+		h.spec = t.Change.Spec
 	case h.phase == mixed, h.on == OnFinish && h.journal != nil:
 		h.spec = m.specOrDefault(h.journal.Gen)
 	case h.current == nil:

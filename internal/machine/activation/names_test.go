@@ -53,6 +53,7 @@ var stepNames = []string{
 	sweep:         "sweep",
 	preflight:     "preflight",
 	preflightBack: "preflight",
+	stage:         "stage",
 	commit:        "commit",
 	shutGate:      "shut gate",
 	stop:          "stop",

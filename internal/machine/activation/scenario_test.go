@@ -480,17 +480,21 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 			Blobs:   map[string][]byte{SpecBlob: blob},
 		}
 
-		txn, err := n.store.Begin(proposal)
-		if errors.Is(err, generation.ErrNothing) {
+		compared, err := n.store.Compare(proposal)
+		switch {
+		case err != nil:
+			return Outcome{}, err
+		case compared.ChangesNothing(proposal):
 			return m.Enter(ctx, Entry{On: OnUnchanged, Spec: n.spec(config)})
 		}
 
-		if err != nil {
-			return Outcome{}, err
+		change := Change{Proposal: proposal, Compared: compared, Spec: n.spec(config), Reload: n.unitFiles}
+		change.Committed = func(int) {
+			if n.onCommit != nil {
+				n.onCommit()
+			}
 		}
-
-		change := StagedCommit{Txn: watchedTxn{txn, n}, Spec: n.spec(config), Reload: n.unitFiles}
-		out, err := m.Enter(ctx, Entry{On: OnChange, Staged: &change})
+		out, err := m.Enter(ctx, Entry{On: OnChange, Change: &change})
 		if out.Committed && promisesUnchanged(err) && err != nil {
 			n.t.Errorf("after the commit: code %s promises that nothing was changed: %v; want another code",
 				fault.CodeOf(err), err)
@@ -498,20 +502,6 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 
 		return out, err
 	})
-}
-
-type watchedTxn struct {
-	*generation.Txn
-	n *node
-}
-
-func (t watchedTxn) Commit() (int, error) {
-	gen, err := t.Txn.Commit()
-	if do := t.n.onCommit; do != nil {
-		do()
-	}
-
-	return gen, err
 }
 
 // bootWith is a whole boot on a site: prelet.service, the kubelet, prelet-verify.service.

@@ -37,11 +37,15 @@ func (m *StateMachine) step(ctx context.Context, s step, on Trigger, h location,
 		_, err := m.Store.Recover()
 		return done, err
 	case preflight:
-		return done, m.preflightChange(ctx, t)
+		var err error
+		t.unit, err = m.Preflight(ctx, t.Change.Spec, t.Change.UnitFiles)
+		return done, err
 	case preflightBack:
 		return done, m.preflightBack(ctx, h, t)
+	case stage:
+		return done, m.stage(t)
 	case commit:
-		return done, m.commit(t)
+		return done, m.commit(ctx, t)
 	case shutGate:
 		return done, m.shutGate(on, h, t)
 	case stop:
@@ -104,22 +108,11 @@ func (m *StateMachine) step(ctx context.Context, s step, on Trigger, h location,
 	return done, fault.Internal.Errorf("activation has no step %d", s)
 }
 
-// preflightChange checks for the last time whether a commit could be activated.
-func (m *StateMachine) preflightChange(ctx context.Context, t *walkState) error {
-	unit, err := m.Preflight(ctx, t.Staged.Spec, t.Staged.UnitFiles)
-	if err != nil {
-		return err
-	}
+// stage stages the change of a run. An error has changed nothing.
+func (m *StateMachine) stage(t *walkState) (err error) {
+	t.txn, err = m.Store.Stage(t.Change.Proposal, t.Change.Compared)
 
-	if ctx.Err() != nil {
-		return systemdFault("stopped before the commit", context.Cause(ctx))
-	}
-
-	if err := m.exemptUnhealthy(ctx, t.Staged.Spec); err != nil {
-		return err
-	}
-
-	return m.noteAlive(unit)
+	return err
 }
 
 // preflightBack checks whether a rollback by hand could be activated. A rollback that removes a state file of the
@@ -173,16 +166,27 @@ func (m *StateMachine) noteAlive(u Unit) error {
 	return systemdFault("noting that "+u.Name+" runs", m.Gate.MarkSeen())
 }
 
-func (m *StateMachine) commit(t *walkState) error {
-	m.startBound(t, t.Staged.Spec)
-	m.note("commit", "started", "%s", t.Staged.Spec.Unit)
+// commit is where a change begins that goes only forward. A signal counts until here.
+func (m *StateMachine) commit(ctx context.Context, t *walkState) error {
+	if ctx.Err() != nil {
+		return systemdFault("stopped before the commit", context.Cause(ctx))
+	}
+	if err := m.exemptUnhealthy(ctx, t.Change.Spec); err != nil {
+		return err
+	}
+	if err := m.noteAlive(t.unit); err != nil {
+		return err
+	}
+
+	m.startBound(t, t.Change.Spec)
+	m.note("commit", "started", "%s", t.Change.Spec.Unit)
 
 	// Before the journal exists: a process that is killed in between leaves a note too many, and never one too few.
 	if err := m.Gate.SetPending(true); err != nil {
 		return err
 	}
 
-	gen, err := t.Staged.Txn.Commit()
+	gen, err := t.txn.Commit()
 	t.committed = err == nil || fault.CodeOf(err) == fault.Interrupted // the journal could be seen
 
 	if err != nil {
@@ -190,8 +194,8 @@ func (m *StateMachine) commit(t *walkState) error {
 		return err
 	}
 
-	if t.Staged.Committed != nil {
-		t.Staged.Committed(gen)
+	if t.Change.Committed != nil {
+		t.Change.Committed(gen)
 	}
 	t.out.Generation = gen
 	m.report(report.Event{
@@ -309,12 +313,12 @@ func (m *StateMachine) publish(h location, t *walkState) error {
 	gen := h.journal.Gen
 	m.note("publish", "started", "generation %d", gen)
 
-	if err := t.Staged.Txn.Publish(); err != nil {
+	if err := t.txn.Publish(); err != nil {
 		m.note("publish", "failed", "%v", err)
 		return wrapAfterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
 	}
 
-	t.reload = t.Staged.Reload
+	t.reload = t.Change.Reload
 	t.reloadKnown = true
 
 	m.note("publish", "ok", "generation %d is in place", gen)

@@ -22,6 +22,8 @@ type Store interface {
 	StartsOver() *generation.Aside
 	// FindAside returns the state that was set aside last, or nil.
 	FindAside() *generation.Aside
+	// Stage stages a change: everything is on disk, and nothing is in place.
+	Stage(p generation.Proposal, c *generation.Comparison) (*generation.Txn, error)
 	// Recover finishes an interrupted change; the returned journal is nil or awaits a verdict. Files may change.
 	Recover() (*generation.Journal, error)
 	// Good closes the journal: this generation is good.
@@ -58,14 +60,4 @@ type Store interface {
 	Held(planID string) (why string, ok bool)
 }
 
-// Txn is a staged commit: everything is on disk, nothing is in place.
-type Txn interface {
-	Abort() error         // nothing was changed
-	Commit() (int, error) // from here on only forward
-	Publish() error       // publishes every file; afterwards the journal awaits a verdict
-}
-
-var (
-	_ Store = (*generation.Store)(nil)
-	_ Txn   = (*generation.Txn)(nil)
-)
+var _ Store = (*generation.Store)(nil)

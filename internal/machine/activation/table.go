@@ -19,7 +19,7 @@ type Trigger int
 // The triggers up to OnVerify are entries; the others are results of rows.
 const (
 	OnFinish     Trigger = iota // only finish an interrupted commit or rollback
-	OnChange                    // a run has staged a commit
+	OnChange                    // a run has a change to put in place
 	OnResume                    // continue with the generation in place: nothing has to change, or may change
 	OnUnchanged                 // the same, and the site's plan is the one in place
 	OnFailed                    // a run failed before its commit
@@ -45,9 +45,10 @@ type step int
 
 const (
 	sweep         step = iota // remove the staged files of a commit that never happened
-	preflight                 // check whether a commit could be activated; note that the unit runs
-	preflightBack             // the same before a rollback by hand
-	commit                    // write the journal: from here on only forward
+	preflight                 // check whether a commit could be activated
+	preflightBack             // the same before a rollback by hand; note that the unit runs
+	stage                     // stage the change: everything is on disk, and nothing is in place
+	commit                    // note that the unit runs, and write the journal: from here on only forward
 	shutGate                  // shut the gate and write the reason
 	stop                      // stop the unit if it is alive; it is then owed a start
 	publish                   // put every file in place
@@ -133,7 +134,7 @@ var table = []row{
 	{In: awaiting, On: []Trigger{OnFinish}, Reads: ownSpec, Do: []step{sweep, reload}, Then: done},
 
 	// A change.
-	{In: unmixed, On: []Trigger{OnChange}, Do: []step{preflight, commit}, Then: onCommitted},
+	{In: unmixed, On: []Trigger{OnChange}, Do: []step{preflight, stage, commit}, Then: onCommitted},
 	{
 		In:    []phase{mixed},
 		On:    []Trigger{onCommitted},

@@ -16,6 +16,8 @@ import (
 type walkState struct {
 	Entry
 
+	txn            *generation.Txn     // the change that this process has staged
+	unit           Unit                // the kubelet's, as preflight has seen it
 	committed      bool                // the journal has the change, or may have it: from here on only forward
 	reload         bool                // this process changed a unit file, and systemd has not read it
 	reloadKnown    bool                // reload is certain: this process published, or systemd has read the files

@@ -386,36 +386,27 @@ func (a *attempt) commit(
 
 	a.noteComparison(c)
 
-	if !c.Changed && !c.Unrecorded && !proposal.Force {
+	if c.ChangesNothing(proposal) {
 		return a.resumeUnchanged(ctx, spec)
 	}
 
 	a.noteCovered(ctx)
 
-	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
 	names := []string{spec.Unit}
 	if a.options.Plan != nil {
 		names = append(names, a.options.Plan.Node.Aliases...)
 	}
-	unitFiles := a.readUnitFiles(names, proposal, c.Entries)
-	if _, err := a.Machine.Preflight(ctx, spec, unitFiles); err != nil {
-		return out, err
-	}
-
 	proposal.Release = a.releases
-
-	txn, err := a.Store.Begin(proposal)
-	if err == nil {
-		out, err = a.enter(ctx, activation.Entry{On: activation.OnChange, Staged: &activation.StagedCommit{
-			Txn:       txn,
-			Committed: a.reportCommitted,
-			Spec:      spec,
-			Reload:    changesUnitFiles(txn.Entries()),
-			UnitFiles: a.readUnitFiles(names, proposal, txn.Entries()),
-		}})
-		a.isCommitted = out.Committed
-		a.isEntered = out.Committed
-	}
+	out, err = a.enter(ctx, activation.Entry{On: activation.OnChange, Change: &activation.Change{
+		Proposal:  proposal,
+		Compared:  c,
+		Spec:      spec,
+		Committed: a.reportCommitted,
+		Reload:    changesUnitFiles(c.Entries),
+		UnitFiles: a.readUnitFiles(names, proposal, c.Entries),
+	}})
+	a.isCommitted = out.Committed
+	a.isEntered = out.Committed
 	cannotWrite := fault.CodeOf(err) == fault.CannotWrite && !errors.Is(err, generation.ErrChanged)
 	if cannotWrite && !c.Changed && !out.Committed {
 		a.Report.Degrade(

@@ -40,7 +40,7 @@ func (s *Store) Observe(p string) (FileState, []byte, error) {
 	return o.state, o.content, cmp.Or(err, wrapIO("observe", p, o.damage))
 }
 
-// Compare returns the changes that Begin would stage. It writes nothing and needs no lock.
+// Compare returns the changes that Stage would stage. It writes nothing and needs no lock.
 func (s *Store) Compare(p Proposal) (*Comparison, error) {
 	if err := s.checkProposal(p); err != nil {
 		return nil, err
@@ -99,6 +99,9 @@ func (s *Store) compareWith(p Proposal, m *manifest, st *status, interrupted *ma
 
 	return c, nil
 }
+
+// ChangesNothing reports whether a commit of the compared proposal would change no target and record nothing new.
+func (c *Comparison) ChangesNothing(p Proposal) bool { return !c.Changed && !c.Unrecorded && !p.Force }
 
 // isUnrecorded reports whether a target differs from the generation in place. A target that this generation removed and
 // the proposal does not declare does not count: another program, such as the kubelet, may create it again.

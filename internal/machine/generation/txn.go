@@ -23,38 +23,51 @@ type Txn struct {
 	ended     bool
 }
 
-// Begin compares, checks and stages a proposal. If every target already is as proposed, and the generation in place
-// records them so, it returns ErrNothing and writes nothing. After any other error everything that was staged is
-// removed again, and no target was touched. It refuses while another commit is in progress, unless that one awaits a
-// verdict and is superseded now.
-//
-// Commit, Publish and Rollback stay on one thread while they run. A caller that needs all of them on the same thread
-// locks it.
+// Begin compares a proposal, and stages it.
 func (s *Store) Begin(p Proposal) (*Txn, error) {
-	if err := s.checkLocked("begin"); err != nil {
+	if err := s.checkMayStage(); err != nil {
 		return nil, err
-	}
-	defer lockThread()()
-
-	j, err := s.Journal()
-	if err != nil {
-		return nil, err
-	}
-	if j.IsUnfinished() {
-		cause := errors.New("another commit is not finished")
-
-		const next = "run prelet recover first"
-		return nil, NewFault(fault.Interrupted, "begin", s.dir.name(journalName), cause, next)
 	}
 	c, err := s.Compare(p)
 	if err != nil {
 		return nil, err
 	}
-	if !c.Changed && !c.Unrecorded && !p.Force {
+
+	return s.Stage(p, c)
+}
+
+// Stage checks and stages a proposal, which was compared since the lock was taken. If every target already is as
+// proposed, and the generation in place records them so, it returns ErrNothing and writes nothing. After any other
+// error everything that was staged is removed again, and no target was touched. It refuses while another commit is in
+// progress, unless that one awaits a verdict and is superseded now.
+//
+// Commit, Publish and Rollback stay on one thread while they run. A caller that needs all of them on the same thread
+// locks it.
+func (s *Store) Stage(p Proposal, c *Comparison) (*Txn, error) {
+	if err := s.checkMayStage(); err != nil {
+		return nil, err
+	}
+	defer lockThread()()
+
+	if c.ChangesNothing(p) {
 		return nil, ErrNothing
 	}
 
 	return s.stageProposal(c, p)
+}
+
+// checkMayStage refuses a commit without the lock, or while another one is not finished.
+func (s *Store) checkMayStage() error {
+	if err := s.checkLocked("begin"); err != nil {
+		return err
+	}
+	j, err := s.Journal()
+	if err == nil && j.IsUnfinished() {
+		cause := errors.New("another commit is not finished")
+		err = NewFault(fault.Interrupted, "begin", s.dir.name(journalName), cause, "run prelet recover first")
+	}
+
+	return err
 }
 
 // stageProposal stages a proposal with its late blobs.

@@ -16,31 +16,29 @@ const whyOtherConfig = "the kubelet runs with another configuration than planned
 // checkConfigz compares the configuration that the kubelet runs with to the plan: on request, if the site gives
 // credentials for it, otherwise by the kubelet's log. An unknown result does not delay the verdict, because the check
 // is optional.
-func (w *watcher) checkConfigz(ctx context.Context, u Unit) (ok bool) {
+func (w *watcher) checkConfigz(ctx context.Context, l *look) effect {
 	c := w.spec.Configz
 	if c.Credential == "" {
-		w.checkLoggedConfig(ctx, u)
-		return true
+		w.checkLoggedConfig(ctx, l.unit)
+		return passes
 	}
 
 	differ, err := w.m.Probe.Configz(ctx, *c)
 	switch {
 	case err != nil && isUnknown(err):
 		w.checkProbe("configz", err)
-		w.checkLoggedConfig(ctx, u)
-
-		return true
+		w.checkLoggedConfig(ctx, l.unit)
 	case err != nil:
-		return w.checkProbe("configz", err)
+		w.checkProbe("configz", err)
+		return endsBad
 	case len(differ) > 0:
 		w.addBad("configz", whyOtherConfig, joinShort(differ))
-
-		return false
+		return endsBad
+	default:
+		w.addOK("configz")
 	}
 
-	w.addOK("configz")
-
-	return true
+	return passes
 }
 
 // checkLoggedConfig compares the configuration in the log of the kubelet's process with the plan. A difference is drift

@@ -77,7 +77,7 @@ func (m *StateMachine) examine(ctx context.Context, spec Spec, since time.Durati
 	// If the cluster does not answer, only the log can be checked.
 	isPods := func(c CheckResult) bool { return c.Name == podsCheck }
 	if len(w.lastChecks) > 0 && !slices.ContainsFunc(w.checks, isPods) {
-		w.checkPods(ctx, last, m.Clock.Monotonic())
+		w.checkPods(ctx, &look{unit: last, now: m.Clock.Monotonic()})
 	}
 
 	return w.checks, w.cause

@@ -42,30 +42,33 @@ const rivalWait = 25 * time.Second
 // checkMachine checks that the Node is this machine's. Two kubelets of one name overwrite the Node in turns, so its
 // content, such as labels, is the work of both: a Node that was this machine's, or is new, and is another one's stays
 // the other one's. An older Node may first be that of a machine which this one replaces.
-func (w *watcher) checkMachine(n kubelet.NodeObject, now time.Duration) bool {
-	if w.m.OtherMachine == nil {
-		return true
-	}
-
-	why := w.m.OtherMachine(n)
+func (w *watcher) checkMachine(_ context.Context, l *look) effect {
+	why := w.m.OtherMachine(*l.node)
 	switch {
-	case why != "" && (w.m.Rival != "" || w.ownSince != 0 || w.spec.hasMadeNode(n, w.since, now)):
+	case why != "" && (w.m.Rival != "" || w.ownSince != 0 || w.spec.hasMadeNode(*l.node, w.since, l.now)):
 		w.rival = why
 	case why == "" && w.ownSince == 0:
-		w.ownSince = now
+		w.ownSince = l.now
 	}
 
-	if w.awaitsRival(now) {
+	if w.awaitsRival(l.now) {
 		why = w.m.Rival
 	}
 	if why := cmp.Or(w.rival, why); why != "" {
 		w.addUnknown(MachineCheck, "%s", why)
-		return false
+		l.node = nil
+	}
+
+	switch {
+	case w.rival != "":
+		return endsUnknown
+	case l.node == nil:
+		return waits
 	}
 	w.addOK(MachineCheck)
 	w.m.Rival = "" // it has not updated the Node for rivalWait
 
-	return true
+	return passes
 }
 
 // awaitsRival reports whether the Node, which was another machine's before, is this one's for less than rivalWait.
@@ -73,8 +76,14 @@ func (w *watcher) awaitsRival(now time.Duration) bool {
 	return w.m.Rival != "" && w.rival == "" && w.ownSince != 0 && now-w.ownSince < rivalWait
 }
 
-// checkNodeObject checks the labels and the taints of the Node.
-func (w *watcher) checkNodeObject(n kubelet.NodeObject, now time.Duration) (ok bool) {
+// The checks of the content of the Node.
+const (
+	LabelsCheck = "labels"
+	TaintsCheck = "taints"
+)
+
+func (w *watcher) checkLabels(_ context.Context, l *look) effect {
+	n := *l.node
 	differ, kubectl := w.spec.labelDrift(n)
 
 	// Cloud controllers set zones and types on a new Node. labelPatch leaves these labels out.
@@ -83,27 +92,27 @@ func (w *watcher) checkNodeObject(n kubelet.NodeObject, now time.Duration) (ok b
 
 	switch {
 	case len(w.spec.Labels) == 0 && len(differ) == 0:
-		ok = true
 	case len(differ) == 0:
-		w.addOK("labels")
-
-		ok = true
-	case ours && w.spec.hasMadeNode(n, w.since, now) && !w.spec.Reconcile:
-		w.addBad("labels", "the kubelet has just made node %s with other labels: %s", n.Name, joinShort(differ))
+		w.addOK(LabelsCheck)
+	case ours && w.spec.hasMadeNode(n, w.since, l.now) && !w.spec.Reconcile:
+		w.addBad(LabelsCheck, "the kubelet has just made node %s with other labels: %s", n.Name, joinShort(differ))
+		return waits
 	default:
-		w.reportDrift("labels", "%s; %s", joinShort(differ), kubectl)
-
-		ok = true
+		w.reportDrift(LabelsCheck, "%s; %s", joinShort(differ), kubectl)
 	}
 
-	// Taints are not judged even on a new Node: controllers remove startup taints within seconds.
-	if drift := w.spec.describeTaintDrift(n); drift != "" {
-		w.reportDrift("taints", "%s", drift)
+	return passes
+}
+
+// checkTaints reports taints. They are not judged even on a new Node: controllers remove startup taints within seconds.
+func (w *watcher) checkTaints(_ context.Context, l *look) effect {
+	if drift := w.spec.describeTaintDrift(*l.node); drift != "" {
+		w.reportDrift(TaintsCheck, "%s", drift)
 	} else if len(w.spec.Taints) > 0 {
-		w.addOK("taints")
+		w.addOK(TaintsCheck)
 	}
 
-	return ok
+	return passes
 }
 
 func (f *findings) reportDrift(name, format string, args ...any) {

@@ -18,25 +18,25 @@ const maxLogAge = time.Minute
 
 // checkPods reports whether pods can start, as far as this kubelet process has tried. Failures of a single pod are
 // ignored, and there may be no pod yet. A log that cannot be read does not fail the check.
-func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok bool) {
-	since := max(w.since, u.Started, now-maxLogAge)
+func (w *watcher) checkPods(ctx context.Context, l *look) effect {
+	since := max(w.since, l.unit.Started, l.now-maxLogAge)
 	lines, err := w.m.Probe.Log(ctx, w.spec.Unit, since)
 	if err != nil {
 		w.addUnknown(podsCheck, "%v", err)
-		return true
+		return passes
 	}
 
 	found, failing := failure.RecogniseInPods(lines)
 	if !failing {
 		w.addOK(podsCheck)
-		return true
+		return passes
 	}
 
 	w.cause = w.spec.withItem(found)
 	w.podsFailed = true
 	w.addBad(podsCheck, "the kubelet is well, and can start no pod")
 
-	return false
+	return endsBad
 }
 
 // sharesPods reports whether a spec and that of the goal of a rollback have the same pod settings. Then the rollback

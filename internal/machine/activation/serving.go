@@ -7,7 +7,7 @@ const ServingCheck = "serving"
 
 // checkServing checks whether the cluster has signed the certificate of the kubelet's API. That is never the fault of a
 // generation: a person or a program in the cluster approves it. A cluster that does not answer is not reported.
-func (w *watcher) checkServing(ctx context.Context) {
+func (w *watcher) checkServing(ctx context.Context, _ *look) effect {
 	err := w.m.Probe.Serving(ctx, w.spec.Serving)
 
 	switch {
@@ -18,4 +18,6 @@ func (w *watcher) checkServing(ctx context.Context) {
 	default:
 		w.addQuiet(ServingCheck, Drift, err.Error())
 	}
+
+	return passes
 }

@@ -484,95 +484,6 @@ func (p *process) countDeaths(u Unit) {
 	}
 }
 
-// checkSettled runs the checks that only a settled kubelet can pass: flags and files, kubeconfig and Node,
-// configuration, serving certificate, pods, other files. The way of calling a check decides how it may end. A failure
-// that cannot go away ends the watch here with Bad, and a state in which it cannot judge with Unknown. A failure after
-// which the kubelet is not settled yet is tried again until the deadline. The others only report. A check that waits
-// for isSettled asks for something that depends on the ones before it.
-func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
-	if w.lastProbe != 0 && now-w.lastProbe < probeInterval {
-		w.checks = append(w.checks, w.lastChecks...)
-		return Pending, ""
-	}
-
-	w.lastProbe = now
-
-	before := len(w.checks)
-	defer func() { w.lastChecks = w.checks[before:] }()
-
-	isSettled, verdict, why := w.checkRunning(ctx, u)
-	if verdict != Pending {
-		return verdict, why
-	}
-
-	isSettled = w.checkIdentity(ctx, now) && isSettled
-	if w.rival != "" { // nothing that the kubelet does ends this
-		return Unknown, w.reason
-	}
-
-	if w.spec.Configz != nil && !w.checkConfigz(ctx, u) {
-		return Bad, w.reason
-	}
-
-	if isSettled && w.spec.Serving != "" {
-		w.checkServing(ctx)
-	}
-
-	if isSettled && !w.checkPods(ctx, u, now) {
-		return Bad, w.reason
-	}
-
-	if isSettled {
-		w.checkOtherFiles()
-		return Good, ""
-	}
-
-	// A failed check takes precedence over an unknown one.
-	for _, check := range w.checks {
-		if check.State == "failed" {
-			w.reason = check.Name + ": " + check.Message
-			w.unknown = false
-		}
-	}
-
-	return Pending, ""
-}
-
-// checkRunning checks the flags of the running kubelet, and reports the files that it reads and that were edited since
-// prelet wrote them. Flags that it runs without are Bad; files that a mount hides are Unknown.
-func (w *watcher) checkRunning(ctx context.Context, u Unit) (passed bool, verdict Verdict, why string) {
-	probe := w.m.Probe
-	passed = true
-
-	flags := w.spec.Flags
-	if len(flags) > 0 && !w.checkProbe("flags", probe.Flags(ctx, u.MainPID, flags)) {
-		if !w.unknown {
-			return false, Bad, w.reason
-		}
-
-		passed = false
-	}
-
-	differs := w.m.whyEdited(ctx, w.spec)
-	if len(w.spec.Files) > 0 && differs == "" {
-		w.addOK(FilesCheck)
-	}
-	if differs == "" {
-		return passed, Pending, ""
-	}
-
-	current, err := w.m.Store.Current()
-	if err == nil {
-		if why := w.m.WhyCovered(ctx, current); why != "" { // the generation is not the cause
-			return false, Unknown, w.addUnknown(FilesCheck, "%s", why)
-		}
-	}
-
-	w.reportDrift(FilesCheck, "%s; the next run restores it", differs)
-
-	return passed, Pending, ""
-}
-
 // whyEdited returns which file that the kubelet reads is not as prelet wrote it; "" if all are. Whether the files were
 // of one generation was asked before the kubelet started, so another program has changed it since: that does not blame
 // the plan, and its effect on the kubelet is in the other checks.
@@ -585,43 +496,6 @@ func (m *StateMachine) whyEdited(ctx context.Context, p Spec) string {
 	}
 
 	return ""
-}
-
-// checkOtherFiles reports the managed files that the kubelet does not read and that differ from their generation. They
-// are drift: the next run restores them.
-func (w *watcher) checkOtherFiles() {
-	if why := w.m.DescribeOthers(w.spec); why != "" {
-		w.reportDrift(OtherFilesCheck, "%s", why)
-	}
-}
-
-// checkIdentity checks the kubelet's kubeconfig and its Node object.
-func (w *watcher) checkIdentity(ctx context.Context, now time.Duration) bool {
-	probe := w.m.Probe
-	passed := true
-
-	if w.spec.Kubeconfig != "" {
-		passed = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.spec.Node))
-	}
-
-	if w.spec.Node == "" {
-		return passed
-	}
-
-	n, err := probe.Node(ctx, w.spec.Node)
-	if err == nil && n.Deleted != "" {
-		w.reportDrift("node", "node %s is being deleted since %s, and is gone once it has no finalizers (kubectl get "+
-			"node %[1]s -o jsonpath={.metadata.finalizers}); then systemctl restart %[3]s registers it again",
-			n.Name, n.Deleted, w.spec.Unit)
-	} else if !w.checkProbe("node", err) {
-		if w.m.Rival != "" {
-			w.addUnknown(MachineCheck, "%s", w.m.Rival)
-		}
-
-		return false
-	}
-
-	return w.checkMachine(n, now) && w.checkNodeObject(n, now) && passed
 }
 
 func (f *findings) checkProbe(name string, err error) bool {

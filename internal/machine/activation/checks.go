@@ -7,7 +7,7 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 )
 
-// effect is what a check says about the verdict.
+// effect is the effect of a check on the verdict.
 type effect int
 
 const (
@@ -17,15 +17,15 @@ const (
 	endsUnknown               // nothing that the kubelet does ends it: there is no verdict
 )
 
-// look is what the checks of one look at a kubelet ask.
+// look is one look at a kubelet, with its time.
 type look struct {
 	unit Unit
 	now  time.Duration       // on the monotonic clock
 	node *kubelet.NodeObject // of the check "node"; nil: it was not read, or is not this machine's
 }
 
-// verdictCheck is a check of a kubelet that has run for the settling time. It adds its result, and what that means for
-// the verdict is what run returns.
+// verdictCheck is a check of a kubelet that has run for the settling time. It adds its result, and returns the effect on
+// the verdict.
 type verdictCheck struct {
 	Name    string // of its results
 	Applies func(w *watcher, l *look) bool

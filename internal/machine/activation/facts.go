@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// fact is a question about where a node is. It is asked when a row that names it is tried, and what it reads stays in
-// the location for the steps of the row. t is what this process has done so far. No pass asks one twice.
+// fact is a question about where a node is. It is asked when a row that names it is tried. The answer stays in the
+// location for the steps of the row. t has the earlier steps of this process. No pass asks one twice.
 type fact func(ctx context.Context, m *StateMachine, h *location, t *walkState) (bool, error)
 
 // isOpen: the gate is open.
@@ -96,8 +96,8 @@ func mayWait(ctx context.Context, m *StateMachine, h *location, t *walkState) (b
 	return may, wrapAfterCommit(describeInPlace(h), err)
 }
 
-// ownSpec reads the spec of the generation in place, or of the one that is being published, and what follows from it.
-// It always holds. A crash is recovered from also if the spec cannot be read.
+// ownSpec reads the spec of the generation in place, or of a generation that is being published, with the times and files
+// that follow from it. It always holds. A crash is recovered from also if the spec cannot be read.
 func ownSpec(_ context.Context, m *StateMachine, h *location, t *walkState) (holds bool, err error) {
 	if h.hasSpec {
 		return true, nil

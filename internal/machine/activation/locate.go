@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/machineid"
 )
 
-// location is where a node is in one pass of a walk: what locate reads for each, and what the facts of rows have read.
+// location is where a node is in one pass of a walk, as locate and the facts of rows have read it.
 type location struct {
 	on    Trigger
 	phase phase

@@ -77,7 +77,7 @@ type row struct {
 	In    []phase
 	On    []Trigger
 	When  fact // the first row whose fact holds is used; nil: always
-	Reads fact // what the steps need, read before the first of them; nil: nothing
+	Reads fact // asked before the first step, which needs its answer; nil: none
 	Do    []step
 	Then  Trigger // the next trigger, in the phase that is located then
 	// Never is the reason why this row cannot occur. Such a row has no steps, and reaching it is an error.

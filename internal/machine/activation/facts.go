@@ -170,7 +170,7 @@ func canGoBack(ctx context.Context, m *StateMachine, h *location, t *walkState) 
 	case !some:
 		h.stayReason = "no good generation exists, so this one stays and each boot verifies it again"
 		return false, nil
-	case t.watchResult.onlyPods:
+	case t.judged.onlyPods:
 		goal, err := m.specAfterRollback(h.spec, to)
 		if err != nil {
 			return false, wrapAfterCommit("rolling back", err)
@@ -192,8 +192,8 @@ func canGoBack(ctx context.Context, m *StateMachine, h *location, t *walkState) 
 	if _, err := m.Units.MayWait(steady, h.spec.Unit); err != nil {
 		return false, wrapAfterCommit("rolling back", err)
 	}
-	f := t.watchResult
-	err := m.prepareRollback(steady, h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
+	f := t.judged
+	err := m.prepareRollback(steady, h, rollback{to: to, reason: f.Why, cause: f.Cause, hold: true})
 
 	return h.rollback != nil, err
 }

@@ -83,24 +83,32 @@ const (
 	Unknown   Verdict = "unknown" // could not be determined: neither good nor counted as a try
 )
 
+// Judgement is a verdict with its reasons.
+type Judgement struct {
+	Verdict Verdict
+	Why     string        // what failed, or what could not be determined
+	Checks  []CheckResult // of the last look
+	Cause   *Cause        // of a bad verdict, from the kubelet's log; nil: not in the log
+
+	onlyPods bool // the only failure is that pods cannot start
+	clockSet bool // Verdict is Unknown because the clock was set during the watch
+}
+
 // Outcome is the result of a walk that ended without an error.
 type Outcome struct {
-	Verdict    Verdict
-	Why        string        // the reason for the verdict: what failed, or what could not be determined
-	Checks     []CheckResult // of the last look
-	Cause      *Cause        // of a bad verdict, from the kubelet's log; nil: not in the log
-	Generation int           // in place now
-	Committed  bool          // OnChange has written the journal, or may have
-	From       int           // the generation before the rollback, or 0
-	AsBefore   bool          // the rollback restored the state before prelet
-	InPlace    Verdict       // after a rollback: the verdict on Generation, while Verdict is the one on From
-	Held       bool          // the plan of From is held
-	Trouble    []string      // what follows a changed file and did not work, and does not undo the generation
-	Acted      []Act         // the jobs of units that systemd accepted, in their order
-	Unwritten  []string      // what could not be written, or not as it should be, without a failure
-	HeldBack   string        // the reason why the gate is shut; empty when it is open
-	Code       fault.Code    // of the failure; "" when there is none
-	Overtaken  bool          // another process has put Generation in place while this one watched another
+	Judgement
+	Generation int        // in place now
+	Committed  bool       // OnChange has written the journal, or may have
+	From       int        // the generation before the rollback, or 0
+	AsBefore   bool       // the rollback restored the state before prelet
+	InPlace    Verdict    // after a rollback: the verdict on Generation, while Verdict is the one on From
+	Held       bool       // the plan of From is held
+	Trouble    []string   // what follows a changed file and did not work, and does not undo the generation
+	Acted      []Act      // the jobs of units that systemd accepted, in their order
+	Unwritten  []string   // what could not be written, or not as it should be, without a failure
+	HeldBack   string     // the reason why the gate is shut; empty when it is open
+	Code       fault.Code // of the failure; "" when there is none
+	Overtaken  bool       // another process has put Generation in place while this one watched another
 }
 
 // Act is a job of a unit.

@@ -212,7 +212,7 @@ func (n *node) examine() error {
 
 		return out, m.relock(n.t.Context())
 	})
-	n.out = Outcome{Checks: checks, Cause: cause}
+	n.out = Outcome{Judgement: Judgement{Checks: checks, Cause: cause}}
 
 	return err
 }

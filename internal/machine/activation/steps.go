@@ -77,7 +77,7 @@ func (m *StateMachine) step(ctx context.Context, s step, on Trigger, h location,
 	case closeGood:
 		return done, m.endVerdict(h, t, m.closeGood(h, t))
 	case closeBad:
-		err := m.Store.MarkUnhealthy(h.journal.Gen, t.watchResult.reason)
+		err := m.Store.MarkUnhealthy(h.journal.Gen, t.judged.Why)
 		if err == nil {
 			err = m.Gate.SetPending(false)
 		}
@@ -92,11 +92,8 @@ func (m *StateMachine) step(ctx context.Context, s step, on Trigger, h location,
 		m.reportOther(h, t)
 		return done, nil
 	case leavePending:
-		t.out = Outcome{
-			Verdict:    Pending,
-			Generation: h.journal.Gen,
-			Why:        "other runs keep taking over; the last of them judges",
-		}
+		const why = "other runs keep taking over; the last of them judges"
+		t.out = Outcome{Judgement: Judgement{Verdict: Pending, Why: why}, Generation: h.journal.Gen}
 
 		return done, nil
 	case patchLabels:
@@ -622,7 +619,7 @@ func (m *StateMachine) watchUnlocked(ctx context.Context, h location, t *walkSta
 	var watched error
 
 	err := m.runUnlocked(ctx, func() {
-		t.watchResult, watched = m.start(ctx, h, t)
+		t.judged, watched = m.start(ctx, h, t)
 	})
 	if err != nil {
 		return done, err
@@ -641,11 +638,11 @@ func (m *StateMachine) watchUnlocked(ctx context.Context, h location, t *walkSta
 		lost := *h.journal
 		lost.HoldPlan = "" // it went with the journal
 		h.journal = &lost
-		t.watchResult = watchResult{
-			verdict: Unknown,
-			reason:  "it was removed while it was watched: the next run makes a generation of its files",
+		t.judged = Judgement{
+			Verdict: Unknown,
+			Why:     "it was removed while it was watched: the next run makes a generation of its files",
 		}
-		t.out = describeVerdict(onUnknown, h, t.watchResult)
+		t.out = describeVerdict(onUnknown, h, t.judged)
 
 		return done, nil
 	case !h.journal.Same(now):
@@ -656,9 +653,9 @@ func (m *StateMachine) watchUnlocked(ctx context.Context, h location, t *walkSta
 		return onSuperseded, nil
 	case watched != nil:
 		return done, wrapAfterCommit(fmt.Sprintf("generation %d could not be judged", h.journal.Gen), watched)
-	case t.watchResult.verdict == Good:
+	case t.judged.Verdict == Good:
 		return onGood, nil
-	case t.watchResult.verdict == Bad:
+	case t.judged.Verdict == Bad:
 		return onBad, nil
 	}
 
@@ -688,25 +685,25 @@ func (m *StateMachine) relock(ctx context.Context) error {
 // start brings the unit up and watches it, both within the spec's timeout. If the clock was set during the watch, it is
 // repeated once: a kubelet that hangs is not started again, and nothing else would judge it in this boot. The lock is
 // free.
-func (m *StateMachine) start(ctx context.Context, h location, t *walkState) (watchResult, error) {
+func (m *StateMachine) start(ctx context.Context, h location, t *walkState) (Judgement, error) {
 	f, err := m.startOnce(ctx, h, t)
 	if err == nil && f.clockSet {
 		f, err = m.startOnce(ctx, h, t)
 	}
-	if err == nil && f.verdict == Good {
-		f.checks = m.reconcile(ctx, h.spec, f.checks)
+	if err == nil && f.Verdict == Good {
+		f.Checks = m.reconcile(ctx, h.spec, f.Checks)
 	}
 
 	return f, err
 }
 
-func (m *StateMachine) startOnce(ctx context.Context, h location, t *walkState) (watchResult, error) {
+func (m *StateMachine) startOnce(ctx context.Context, h location, t *walkState) (Judgement, error) {
 	wait := m.limitWait(t, h.spec.Timeout(), 0)
 	deadline := m.Clock.Monotonic() + wait
 
 	result, err := m.bringUp(ctx, h, t, wait)
 	if err != nil {
-		return watchResult{}, err
+		return Judgement{}, err
 	}
 
 	return m.watch(ctx, h, deadline, result, wait >= h.spec.Timeout()-minStopWait)
@@ -741,10 +738,10 @@ func (m *StateMachine) endVerdict(h location, t *walkState, err error) error {
 		return wrapAfterCommit("writing down the verdict", err)
 	}
 
-	why := fmt.Sprintf("the verdict is %s, and cannot be stored: %v", t.watchResult.verdict, err)
-	t.watchResult.verdict = Unknown
-	t.watchResult.reason = why
-	t.out = describeVerdict(onUnknown, h, t.watchResult)
+	why := fmt.Sprintf("the verdict is %s, and cannot be stored: %v", t.judged.Verdict, err)
+	t.judged.Verdict = Unknown
+	t.judged.Why = why
+	t.out = describeVerdict(onUnknown, h, t.judged)
 	m.uncountTry(t)
 
 	return nil
@@ -770,13 +767,13 @@ func (m *StateMachine) retire(h location) error {
 }
 
 func (m *StateMachine) closeGood(h location, t *walkState) error {
-	if t.watchResult.verdict != Good { // old generations could not be removed
+	if t.judged.Verdict != Good { // old generations could not be removed
 		return nil
 	}
 
 	text, err := json.Marshal(judgedReport{
 		Verdict: Good,
-		Checks:  t.watchResult.checks,
+		Checks:  t.judged.Checks,
 		Time:    m.Clock.Now().UTC(),
 		BootID:  m.BootID,
 		Since:   h.since.Microseconds(),
@@ -823,14 +820,10 @@ func (m *StateMachine) reportOther(h location, t *walkState) {
 
 	switch {
 	case isOfSite && !isGood:
-		t.out = Outcome{
-			Generation: current.Gen,
-			Verdict:    Pending,
-			Why:        "another run took over",
-		}
+		t.out = Outcome{Judgement: Judgement{Verdict: Pending, Why: "another run took over"}, Generation: current.Gen}
 	case isOfSite, isGood && isSame && watched.HoldPlan == "", isGood && !isSame && !isHeld:
 		// With a rollback by hand, the plan that was left is not at fault.
-		t.out = Outcome{Generation: current.Gen, Verdict: Good}
+		t.out = Outcome{Judgement: Judgement{Verdict: Good}, Generation: current.Gen}
 	case isGood:
 		t.out = leftOutcome(from, current.Gen, why, Good, isHeld)
 	default:

@@ -154,7 +154,7 @@ func (m *StateMachine) actUnits(ctx context.Context, h location, t *walkState) T
 			}
 
 			m.note("units", "failed", "%s: %s", u.Unit, why)
-			t.watchResult = watchResult{verdict: Bad, reason: u.Unit + ": " + why}
+			t.judged = Judgement{Verdict: Bad, Why: u.Unit + ": " + why}
 
 			return onBad
 		}

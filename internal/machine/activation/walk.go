@@ -28,7 +28,7 @@ type walkState struct {
 	rounds         int                 // how often others took over
 	watchedJournal *generation.Journal // of the last watch
 	firstWatched   int                 // generation of the first watch; 0: none
-	watchResult    watchResult         // of the last watch
+	judged         Judgement           // of the last watch
 	acted          []Act               // see Outcome
 	trouble        []string            // what follows a changed file and did not work, and does not undo the generation
 
@@ -153,7 +153,7 @@ func (t *walkState) beginOutcome(on Trigger, h location) {
 			t.out.Generation = h.current.Gen
 		}
 	case onGood, onBad, onUnknown:
-		t.out = describeVerdict(on, h, t.watchResult)
+		t.out = describeVerdict(on, h, t.judged)
 	}
 }
 
@@ -198,23 +198,17 @@ func (t *walkState) filesSince(m *StateMachine, j *generation.Journal) time.Dura
 }
 
 // describeVerdict returns the outcome of a verdict. It is pure.
-func describeVerdict(on Trigger, h location, f watchResult) Outcome {
+func describeVerdict(on Trigger, h location, f Judgement) Outcome {
 	if h.phase == returning {
 		return describeVerdictBack(on, h.journal, f)
 	}
 
-	out := Outcome{
-		Verdict:    f.verdict,
-		Why:        f.reason,
-		Checks:     f.checks,
-		Cause:      f.cause,
-		Generation: h.journal.Gen,
-	}
+	out := Outcome{Judgement: f, Generation: h.journal.Gen}
 	if on == onBad {
 		out.Code = fault.RolledBack
 	}
 
-	if on == onUnknown && slices.ContainsFunc(f.checks, CheckResult.isOtherMachine) {
+	if on == onUnknown && slices.ContainsFunc(f.Checks, CheckResult.isOtherMachine) {
 		out.Code = fault.OtherMachine
 	}
 
@@ -227,31 +221,27 @@ func describeVerdict(on Trigger, h location, f watchResult) Outcome {
 
 // describeVerdictBack returns the outcome of a verdict after a rollback. The plan that was rolled back is held if the
 // node is healthy without it, and counts as held until that verdict.
-func describeVerdictBack(on Trigger, j *generation.Journal, f watchResult) Outcome {
-	out := leftOutcome(j.From, j.Gen, j.Why, f.verdict, j.HoldPlan != "")
+func describeVerdictBack(on Trigger, j *generation.Journal, f Judgement) Outcome {
+	out := leftOutcome(j.From, j.Gen, j.Why, f.Verdict, j.HoldPlan != "")
 	out.AsBefore = j.To == 0
-	out.Checks = f.checks
+	out.Checks = f.Checks
 
 	switch {
 	case on == onGood && j.HoldPlan == "": // a requested rollback that is healthy
-		return Outcome{
-			Verdict:    Good,
-			Checks:     f.checks,
-			Generation: j.Gen,
-		}
+		return Outcome{Judgement: Judgement{Verdict: Good, Checks: f.Checks}, Generation: j.Gen}
 	case on == onBad:
 		out.Held = false
 		out.Code = fault.RollbackFails
 		out.Why += fmt.Sprintf(
 			"; after the rollback it is unhealthy as well (%s), so the plan is not the cause and is not held",
-			f.reason,
+			f.Why,
 		)
 	case on == onUnknown:
 		out.Verdict = Unknown
 		out.Held = false
 		out.Why += fmt.Sprintf(
 			"; after the rollback no verdict was reached (%s): the next start of the kubelet, run or boot judges",
-			f.reason,
+			f.Why,
 		)
 
 		if j.HoldPlan != "" {
@@ -266,8 +256,7 @@ func describeVerdictBack(on Trigger, j *generation.Journal, f watchResult) Outco
 // that has the contents of a good one.
 func leftOutcome(from, gen int, why string, inPlace Verdict, isHeld bool) Outcome {
 	return Outcome{
-		Verdict:    Bad,
-		Why:        why,
+		Judgement:  Judgement{Verdict: Bad, Why: why},
 		Generation: gen,
 		From:       from,
 		InPlace:    inPlace,

@@ -76,21 +76,12 @@ const (
 	maxSilence = 10 * time.Second
 )
 
-type watchResult struct {
-	verdict  Verdict
-	reason   string
-	checks   []CheckResult
-	cause    *Cause
-	onlyPods bool // the only failure is that pods cannot start
-	clockSet bool // verdict is Unknown because the clock was set during the watch
-}
-
 // watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is
 // how the job ended that started the unit, if that was waited for. h is the generation, with its spec. full is set if
 // the deadline leaves the whole timeout of the spec, and not only the rest of the activation's time.
 func (m *StateMachine) watch(
 	ctx context.Context, h location, deadline time.Duration, result string, full bool,
-) (watchResult, error) {
+) (Judgement, error) {
 	p := h.spec
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
@@ -107,12 +98,12 @@ func (m *StateMachine) watch(
 	if h.current != nil {
 		changed = ListUnitFiles([]string{p.Unit}, h.current.Entries)
 	}
-	f := watchResult{verdict: Bad, reason: m.whyUngated(ctx, p.Unit, changed)}
+	f := Judgement{Verdict: Bad, Why: m.whyUngated(ctx, p.Unit, changed)}
 	var err error
-	if f.reason == "" {
+	if f.Why == "" {
 		f, err = w.run(ctx)
 	}
-	if err == nil && f.verdict == Bad {
+	if err == nil && f.Verdict == Bad {
 		if w.cause == nil {
 			w.cause = w.explainFailure(ctx, h.since)
 		}
@@ -120,21 +111,21 @@ func (m *StateMachine) watch(
 			w.cause = newWatchdogCause(p.Unit, w.watchdog)
 		}
 
-		if f.cause = w.cause; f.cause != nil {
-			f.reason += "; the kubelet: " + f.cause.String()
+		if f.Cause = w.cause; f.Cause != nil {
+			f.Why += "; the kubelet: " + f.Cause.String()
 		}
 		if why := m.whyEdited(ctx, p); why != "" {
-			f.reason += "; " + why + ", which may be the cause"
+			f.Why += "; " + why + ", which may be the cause"
 		}
 		if len(changed) > 0 {
-			f.reason += "; this generation changed " + strings.Join(changed, ", ")
+			f.Why += "; this generation changed " + strings.Join(changed, ", ")
 		}
 
 		var why string
-		why, f.clockSet = m.whyClock(p, f.cause, m.clockOffset()-before)
+		why, f.clockSet = m.whyClock(p, f.Cause, m.clockOffset()-before)
 		if why != "" {
-			f.verdict = Unknown
-			f.reason = why + "; " + f.reason
+			f.Verdict = Unknown
+			f.Why = why + "; " + f.Why
 		}
 	}
 
@@ -142,26 +133,26 @@ func (m *StateMachine) watch(
 	switch {
 	case err != nil:
 		m.note("verify", "failed", "%v", err)
-	case f.verdict == Good:
+	case f.Verdict == Good:
 		m.note("verify", "ok", "%s is healthy", p.Unit)
-	case f.verdict == Bad:
-		m.note("verify", "failed", "%s is unhealthy: %s", p.Unit, f.reason)
+	case f.Verdict == Bad:
+		m.note("verify", "failed", "%s is unhealthy: %s", p.Unit, f.Why)
 	default:
-		m.note("verify", "notice", "%s: no verdict: %s", p.Unit, f.reason)
+		m.note("verify", "notice", "%s: no verdict: %s", p.Unit, f.Why)
 	}
 
 	return f, err
 }
 
 // hideSecrets hides secrets in the kubelet's words, which are stored.
-func (m *StateMachine) hideSecrets(f *watchResult) {
-	f.reason = m.redact(f.reason)
-	for i := range f.checks {
-		f.checks[i].Message = m.redact(f.checks[i].Message)
+func (m *StateMachine) hideSecrets(f *Judgement) {
+	f.Why = m.redact(f.Why)
+	for i := range f.Checks {
+		f.Checks[i].Message = m.redact(f.Checks[i].Message)
 	}
-	if f.cause != nil {
-		f.cause.Sentence = m.redact(f.cause.Sentence)
-		f.cause.Words = m.redact(f.cause.Words)
+	if f.Cause != nil {
+		f.Cause.Sentence = m.redact(f.Cause.Sentence)
+		f.Cause.Words = m.redact(f.Cause.Words)
 	}
 }
 
@@ -273,7 +264,7 @@ type findings struct {
 	unknown bool   // that check was unknown, not failed
 }
 
-func (w *watcher) run(ctx context.Context) (watchResult, error) {
+func (w *watcher) run(ctx context.Context) (Judgement, error) {
 	clock := w.m.Clock
 	lastAnswer := clock.Monotonic()
 
@@ -295,7 +286,7 @@ func (w *watcher) run(ctx context.Context) (watchResult, error) {
 		}
 
 		if now-lastAnswer >= maxSilence {
-			return watchResult{}, fmt.Errorf("watching %s: %w", w.spec.Unit, err)
+			return Judgement{}, fmt.Errorf("watching %s: %w", w.spec.Unit, err)
 		}
 
 		now = clock.Monotonic()
@@ -324,7 +315,7 @@ func (w *watcher) judgeAll(ctx context.Context, u Unit, now time.Duration) (Verd
 }
 
 // finishAtDeadline returns the result for a kubelet that was not healthy in time.
-func (w *watcher) finishAtDeadline() watchResult {
+func (w *watcher) finishAtDeadline() Judgement {
 	switch {
 	case w.unknown:
 		return w.finish(Unknown, w.reason)
@@ -336,13 +327,8 @@ func (w *watcher) finishAtDeadline() watchResult {
 	}
 }
 
-func (w *watcher) finish(verdict Verdict, why string) watchResult {
-	return watchResult{
-		verdict:  verdict,
-		reason:   why,
-		checks:   w.checks,
-		onlyPods: w.podsFailed,
-	}
+func (w *watcher) finish(verdict Verdict, why string) Judgement {
+	return Judgement{Verdict: verdict, Why: why, Checks: w.checks, onlyPods: w.podsFailed}
 }
 
 // judge returns the verdict on one look at the unit; Pending: continue.

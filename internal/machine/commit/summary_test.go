@@ -14,7 +14,9 @@ func TestSummarizeRollback(t *testing.T) {
 		false: "generation 3 has the contents of a good one: crash loop",
 		true:  "generation 3 is as before prelet: crash loop",
 	} {
-		out := activation.Outcome{From: 2, Generation: 3, AsBefore: isBefore, Why: "crash loop"}
+		out := activation.Outcome{
+			Judgement: activation.Judgement{Why: "crash loop"}, From: 2, Generation: 3, AsBefore: isBefore,
+		}
 		if got := Summarize(out, true); !strings.HasSuffix(got, want) {
 			t.Errorf("as before prelet %t: got %q, want the end %q", isBefore, got, want)
 		}

@@ -125,7 +125,9 @@ func (r *nodeRun) examine(ctx context.Context, gen int, patience time.Duration) 
 				Message: err.Error(),
 			}}
 		}
-		r.Ended = commit.Ended{Outcome: activation.Outcome{Generation: gen, Checks: checks, Cause: cause}}
+		r.Ended = commit.Ended{Outcome: activation.Outcome{
+			Judgement: activation.Judgement{Checks: checks, Cause: cause}, Generation: gen,
+		}}
 		concludeChecks(&r.Ended)
 
 		isEnded := r.Code == "" || clock.Monotonic() >= end || r.hasFailed(ctx, gen)

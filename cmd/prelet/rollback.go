@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/run"
 )
 
@@ -45,11 +46,28 @@ prelet history lists the generations.`,
 			if err != nil {
 				return err
 			}
-			return a.show(w.output.isJSON(), "rollback", back)
+			return a.show(w.output.isJSON(), "rollback", rolledBack{
+				FormatVersion: 1,
+				Released:      back.Released,
+				WasHeld:       back.WasHeld,
+				Generation:    back.Outcome.Generation,
+				To:            back.To,
+				Verdict:       back.Outcome.Verdict,
+			})
 		}),
 	}
 	c.Flags().
 		BoolVar(&release, "release", false, "release the pinned generation and held plans")
 	w.addStateFlags(c)
 	return c
+}
+
+// rolledBack is the document of `rollback -o json`.
+type rolledBack struct {
+	FormatVersion int                `json:"format_version"`
+	Released      bool               `json:"released"`          // the pinned generation and held plans; that was all
+	WasHeld       bool               `json:"-"`                 // with Released: something was pinned or held
+	Generation    int                `json:"generation"`        // the new one
+	To            int                `json:"restores"`          // whose contents it has; 0: as before prelet
+	Verdict       activation.Verdict `json:"verdict,omitempty"` // good, pending, unknown; absent below a root
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/run"
 	"github.com/prelet/prelet/internal/machine/waits"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 func (a *cli) run() *cobra.Command {
@@ -168,7 +169,7 @@ type outcome struct {
 	Diagnostics   []printer.Diagnostic     `json:"diagnostics"`
 }
 
-func newOutcome(res commit.Ended, diags hcl.Diagnostics) outcome {
+func newOutcome(res commit.Result, diags hcl.Diagnostics) outcome {
 	return outcome{
 		FormatVersion: 1,
 		Generation:    res.Outcome.Generation,
@@ -198,33 +199,36 @@ type runResult struct {
 	Overwritten []string `json:"overwritten,omitempty"` // files that somebody had changed
 }
 
-func (a *cli) endRun(ended run.Ran, asJSON bool) error {
+func (a *cli) endRun(ended commit.Result, asJSON bool) error {
 	var diags hcl.Diagnostics
+	var site *lang.Site
 	if ended.Plan != nil {
 		diags = printer.Sorted(ended.Plan.Diagnostics)
+		site = ended.Plan.Site
 	}
-	diags = a.nameRoots(append(diags, ended.Messages...))
+	messages, isComplete := ended.Explain()
+	diags = a.nameRoots(append(diags, messages...))
 	if asJSON {
-		if err := a.printJSON(newRunResult(ended, diags)); err != nil {
+		if err := a.printJSON(newRunResult(ended, isComplete, diags)); err != nil {
 			a.printNotice(err.Error()) // the change itself succeeded
 		}
 		return quit(ended.Code)
 	}
 
 	if len(diags) > 0 {
-		a.printDiagnostics(ended.Site, removeNotes(diags))
+		a.printDiagnostics(site, removeNotes(diags))
 	}
-	if ended.Err != nil && ended.Messages == nil {
+	if ended.Err != nil && messages == nil {
 		a.printNotice(ended.Err.Error())
 	}
-	if s := origin.Capitalize(summaryAfterReason(ended.Ended)); s != "" {
+	if s := origin.Capitalize(summaryAfterReason(ended)); s != "" {
 		to := a.stdout
 		if ended.Code != "" {
 			to = a.stderr
 		}
 		fmt.Fprintln(to, a.redact(a.nameRoot(s))+".")
 	}
-	if err := a.show(false, "done", newRunResult(ended, nil)); err != nil {
+	if err := a.show(false, "done", newRunResult(ended, isComplete, nil)); err != nil {
 		a.printNotice(err.Error()) // the change itself succeeded
 	}
 	if ended.Held != "" {
@@ -236,10 +240,10 @@ func (a *cli) endRun(ended run.Ran, asJSON bool) error {
 	return quit(ended.Code)
 }
 
-func newRunResult(ended run.Ran, diags hcl.Diagnostics) runResult {
+func newRunResult(ended commit.Result, isComplete bool, diags hcl.Diagnostics) runResult {
 	r := runResult{
-		outcome:  newOutcome(ended.Ended, diags),
-		Complete: ended.Complete,
+		outcome:  newOutcome(ended, diags),
+		Complete: isComplete,
 		Changed:  ended.Changed,
 		Held:     ended.Held,
 		Summary:  ended.Summary,
@@ -258,7 +262,7 @@ func newRunResult(ended run.Ran, diags hcl.Diagnostics) runResult {
 }
 
 // summaryAfterReason returns the summary without the reason that the messages above it have.
-func summaryAfterReason(res commit.Ended) string {
+func summaryAfterReason(res commit.Result) string {
 	if res.Reason != "" && res.Summary == res.Outcome.HeldBack {
 		return "" // it follows as the reason why the kubelet may not start
 	}

@@ -46,10 +46,10 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 	return c
 }
 
-func (a *cli) endVerify(v run.Verified, asJSON bool) error {
+func (a *cli) endVerify(v commit.Result, asJSON bool) error {
 	messages := commit.Explain(v.Err)
 	if asJSON {
-		d := newOutcome(v.Ended, messages)
+		d := newOutcome(v, messages)
 		if v.Err != nil && d.Why == "" {
 			d.Why = v.Err.Error()
 		}

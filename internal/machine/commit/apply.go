@@ -424,9 +424,9 @@ func encodePlan(
 
 // RunBelowRoot commits a plan below a root where no unit runs, so without a verdict. root is for messages. Held plans
 // do not count there; a pin does, unless retry releases it with the commit.
-func RunBelowRoot(o ProposalInput, retry bool, root string) Ended {
+func RunBelowRoot(o ProposalInput, retry bool, root string) Result {
 	p := o.Plan
-	res := Ended{Plan: p, Code: p.Code()}
+	res := Result{Plan: p, Code: p.Code()}
 	if !p.Complete {
 		res.Reason = describeFailure(p, nil)
 		res.Summary = res.Reason
@@ -449,7 +449,7 @@ func RunBelowRoot(o ProposalInput, retry bool, root string) Ended {
 
 	gen, changed, err := writeToDisk(o, retry)
 	if err != nil {
-		return Ended{
+		return Result{
 			Plan:    p,
 			Err:     err,
 			Code:    fault.CodeOf(err),
@@ -512,7 +512,7 @@ func writeToDisk(o ProposalInput, release bool) (gen int, changed bool, err erro
 
 // Collect removes generations that are not kept, after a verdict, or after a change that nothing judges. On an error
 // they stay, and the next run tries again.
-func (r Ended) Collect(s *generation.Store) error {
+func (r Result) Collect(s *generation.Store) error {
 	isBelow := r.Changed && r.Outcome.Verdict == activation.Unchanged
 	if r.Err != nil || r.Outcome.Verdict != activation.Good && r.Outcome.From == 0 && !isBelow {
 		return nil

@@ -18,9 +18,9 @@ import (
 // ending is how the machine was entered last and what came of it: all inputs of the decision how an entry ends. decide
 // completes its Result.
 type ending struct {
-	// Ended has the plan, the outcome, and whether a generation was committed. After a failure before the commit also
+	// Result has the plan, the outcome, and whether a generation was committed. After a failure before the commit also
 	// its code, its reason in one line, and an error that is not in the plan's diagnostics.
-	Ended
+	Result
 	on       activation.Trigger // OnChange is also an entry that was chosen because of a plan
 	isBroken bool               // it was not entered: the files may be mixed, or the generations cannot be read
 	isNewer  bool               // of OnOff: because a newer prelet made the generation in place
@@ -291,7 +291,7 @@ func (r *Run) end(ctx context.Context, e ending) {
 	e.decide()
 	r.reportEnding(e)
 	r.degradeUnjudged(ctx, e.Outcome)
-	r.Ended = e.Ended
+	r.Result = e.Result
 }
 
 // degradeUnjudged degrades a run whose generation awaits a verdict that nothing gives: the unit that judges is masked.
@@ -348,7 +348,7 @@ func (r *Run) endFailed(ctx context.Context, a attempt, code fault.Code, err err
 	e := ending{
 		on:      activation.OnFailed,
 		attempt: a,
-		Ended:   Ended{Plan: p, Code: code, Err: err, Reason: describeFailure(p, err)},
+		Result:  Result{Plan: p, Code: code, Err: err, Reason: describeFailure(p, err)},
 	}
 	if p != nil {
 		e.planCode = origin.Code(p.Diagnostics)
@@ -408,7 +408,7 @@ func (r *Run) EndNewer(ctx context.Context) (isNewer bool) {
 		e := ending{
 			on:      activation.OnOff,
 			isNewer: true,
-			Ended:   Ended{Code: fault.NewerPrelet, Reason: err.Error(), Err: err},
+			Result:  Result{Code: fault.NewerPrelet, Reason: err.Error(), Err: err},
 		}
 		e.Outcome, e.enterErr = r.Machine.KeepNewer(ctx, r.whyHeld(ctx))
 		r.end(ctx, e)
@@ -455,7 +455,7 @@ func (r *Run) KeepWithoutRun(ctx context.Context, err error) {
 func (r *Run) endBroken(ctx context.Context, err error) {
 	e := ending{
 		isBroken: true,
-		Ended:    Ended{Code: fault.CodeOf(err), Reason: err.Error(), Err: err},
+		Result:   Result{Code: fault.CodeOf(err), Reason: err.Error(), Err: err},
 	}
 	shut, failed := r.Machine.KeepShut(e.Reason)
 	if shut {

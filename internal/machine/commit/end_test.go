@@ -50,7 +50,7 @@ func (d endingDoc) ending() ending {
 	}
 
 	e := endingKinds[d.Kind]
-	e.Ended = Ended{Code: d.Code, Reason: d.Failure, Err: asError(d.Err), Outcome: d.Out, Changed: d.Changed}
+	e.Result = Result{Code: d.Code, Reason: d.Failure, Err: asError(d.Err), Outcome: d.Out, Changed: d.Changed}
 	e.planCode, e.lastGood, e.to, e.generationBefore = d.PlanCode, d.LastGood, d.To, d.GenerationBefore
 	e.enterErr, e.planHeld = asError(d.EnterErr), d.PlanHeld
 	e.isGateShut, e.isGood, e.isForeign = d.IsGateShut, d.IsGood, d.IsForeign
@@ -110,7 +110,7 @@ func TestDecideMindsTheCluster(t *testing.T) {
 	for _, code := range fault.Codes() {
 		e := ending{
 			on:       activation.OnFailed,
-			Ended:    Ended{Code: code, Reason: "x", Outcome: activation.Outcome{Generation: 3}},
+			Result:   Result{Code: code, Reason: "x", Outcome: activation.Outcome{Generation: 3}},
 			isGood:   true,
 			lastGood: true,
 		}

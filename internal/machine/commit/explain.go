@@ -41,6 +41,16 @@ func Explain(err error) (out hcl.Diagnostics) {
 	return hcl.Diagnostics{explainStore(findPrefix(err, f), f, target)}
 }
 
+// Explain returns the error of a result as diagnostics, nil where Err says it all, and whether there is a complete plan
+// each of whose files could be written.
+func (r Result) Explain() (messages hcl.Diagnostics, isComplete bool) {
+	if placed := Diagnose(r.Plan, r.Err); placed != nil {
+		return hcl.Diagnostics{placed}, false
+	}
+
+	return Explain(r.Err), r.Plan != nil && r.Plan.Complete
+}
+
 func buildMessage(c fault.Code, summary string, detail ...string) *hcl.Diagnostic {
 	return origin.Error(c, hcl.Range{}, summary, "%s", strings.Join(detail, "\n"))
 }

@@ -42,7 +42,7 @@ type Run struct {
 	// SiteUnit returns the kubelet's unit as the site names it, for a node without a plan. Nil: it is kubelet.service.
 	SiteUnit func() string
 
-	Ended // at the end
+	Result // at the end
 
 	plans          bool               // Begin was called
 	areHoldsAsked  bool               // held is known
@@ -55,8 +55,8 @@ type Run struct {
 	mountsUnknown  bool               // systemd did not say
 }
 
-// Ended is how an entry ended.
-type Ended struct {
+// Result is how a run, a verdict, a rollback, a recovery or a look ended. All documents are rendered from it.
+type Result struct {
 	Plan    *evaluate.Plan // the last one; nil when there was none
 	Outcome activation.Outcome
 	Changed bool       // a generation was committed
@@ -66,7 +66,13 @@ type Ended struct {
 	Summary string     // one line
 	Err     error      // an error that is not in Plan's diagnostics
 
-	Entries []generation.Entry // the changed files of the generation that was committed
+	Entries  []generation.Entry // the changed files of the generation that was committed
+	Degraded []fault.Reason     // of a run: differences from the site that do not stop the boot
+
+	Off      bool // of verify: prelet=off, so nothing was judged
+	To       int  // of a rollback: the generation whose contents are in place; 0: as before prelet
+	Released bool // of a rollback: held plans and the pinned generation were released, and nothing else
+	WasHeld  bool // with Released: there were some
 }
 
 // maxReplans is how often a plan is made again because a managed file changed meanwhile.
@@ -146,7 +152,7 @@ func (r *Run) Apply(ctx context.Context, o ProposalInput) (isEnded bool) {
 			on:       activation.OnChange,
 			attempt:  a,
 			enterErr: err,
-			Ended:    Ended{Plan: p, Outcome: out, Changed: a.isCommitted},
+			Result:   Result{Plan: p, Outcome: out, Changed: a.isCommitted},
 		})
 	case hasChanged && r.replans < maxReplans:
 		r.replans++
@@ -636,7 +642,7 @@ func (r *Run) Verify(ctx context.Context) {
 		return
 	}
 
-	r.end(ctx, ending{on: activation.OnVerify, enterErr: err, Ended: Ended{Outcome: out}})
+	r.end(ctx, ending{on: activation.OnVerify, enterErr: err, Result: Result{Outcome: out}})
 }
 
 // degradeReadOnly degrades an entry with a store that cannot be written.

@@ -163,7 +163,7 @@ func (b *bench) observe(p *evaluate.Plan) {
 }
 
 // play is a run to its end.
-func (b *bench) play(ctx context.Context) Ended {
+func (b *bench) play(ctx context.Context) Result {
 	for isEnded := b.Begin(ctx); !isEnded; {
 		if b.onPlan != nil {
 			b.onPlan()
@@ -171,11 +171,11 @@ func (b *bench) play(ctx context.Context) Ended {
 		isEnded = b.Apply(ctx, b.options(b.plan))
 	}
 
-	return b.Ended
+	return b.Result
 }
 
 // do runs a plan with this hash, in a process of its own, and finishes the report.
-func (b *bench) do(ctx context.Context, p *evaluate.Plan) (Ended, *report.Status) {
+func (b *bench) do(ctx context.Context, p *evaluate.Plan) (Result, *report.Status) {
 	b.t.Helper()
 	b.open(true)
 	b.plan = p
@@ -184,7 +184,7 @@ func (b *bench) do(ctx context.Context, p *evaluate.Plan) (Ended, *report.Status
 	return res, b.finish(res)
 }
 
-func (b *bench) finish(res Ended) *report.Status {
+func (b *bench) finish(res Result) *report.Status {
 	b.t.Helper()
 
 	status := b.Report.Finish(res.Code, res.Summary)
@@ -405,7 +405,7 @@ func TestReportWithoutSetID(t *testing.T) {
 	const why = "/opt/x is restored with mode 0755 instead of 4755"
 	b.noteComparison(&generation.Comparison{WithoutSetID: []string{why}})
 
-	status := b.finish(Ended{})
+	status := b.finish(Result{})
 	want := []fault.Reason{{Code: fault.CannotWrite, Summary: why}}
 	if !slices.Equal(status.Degraded, want) {
 		t.Errorf("got %+v, want it degraded for %+v", status.Degraded, want)

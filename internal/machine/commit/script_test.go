@@ -37,7 +37,7 @@ func TestExamples(t *testing.T) {
 type runNode struct {
 	*bench
 	*script.Player
-	res    Ended
+	res    Result
 	status *report.Status // nil after a run below a root
 }
 
@@ -180,7 +180,7 @@ func activationWith(names []string) *desired.Activation {
 func (n *runNode) rollBack(a []string) error {
 	n.open(true)
 	n.RollBack(n.t.Context(), n.Number(a[0], 10))
-	n.res = n.Ended
+	n.res = n.Result
 	n.status = n.finish(n.res)
 
 	return nil
@@ -207,7 +207,7 @@ func (n *runNode) enter(a []string) error {
 		return script.Unknown("way to enter", a[0])
 	}
 	n.Report.Held(a[1], "so")
-	n.finish(Ended{})
+	n.finish(Result{})
 
 	return nil
 }

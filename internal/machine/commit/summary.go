@@ -66,7 +66,7 @@ func Summarize(out activation.Outcome, changed bool) string {
 
 // describeOverwritten returns the end of a summary: the files of others that were written over, and those that were
 // replaced because they could not be read; "" for none.
-func (r Ended) describeOverwritten() (end string) {
+func (r Result) describeOverwritten() (end string) {
 	if paths := generation.ListOverwritten(r.Entries); len(paths) > 0 {
 		end = "; it wrote over what somebody had changed: " + strings.Join(paths, ", ")
 	}

@@ -9,34 +9,36 @@ import (
 
 // TestDecideVerify covers each combination of a shut gate, a failed run before, and the caller.
 func TestDecideVerify(t *testing.T) {
-	good := Ended{Summary: "healthy"}
-	bad := Ended{Code: fault.RolledBack, Summary: "unhealthy"}
-	shut := Ended{Summary: "shut", Outcome: activation.Outcome{HeldBack: "no run has finished"}}
-	left := Ended{Code: fault.RolledBack, Summary: "shut", Outcome: activation.Outcome{HeldBack: "its way back failed"}}
-	stuck := Ended{Code: fault.CannotWrite, Summary: "full", Outcome: activation.Outcome{HeldBack: "full"}}
-	wrongSite := Ending{fault.Conflict, "the site is wrong"}
-	stopped := Ending{fault.Interrupted, "stopped"}
+	var none fault.Reason
+	reason := func(code fault.Code, summary string) fault.Reason { return fault.Reason{Code: code, Summary: summary} }
+	good := Result{Summary: "healthy"}
+	bad := Result{Code: fault.RolledBack, Summary: "unhealthy"}
+	shut := Result{Summary: "shut", Outcome: activation.Outcome{HeldBack: "no run has finished"}}
+	left := Result{Code: fault.RolledBack, Summary: "shut", Outcome: activation.Outcome{HeldBack: "its way back failed"}}
+	stuck := Result{Code: fault.CannotWrite, Summary: "full", Outcome: activation.Outcome{HeldBack: "full"}}
+	wrongSite := reason(fault.Conflict, "the site is wrong")
+	stopped := reason(fault.Interrupted, "stopped")
 
 	for _, c := range []struct {
 		name   string
-		res    Ended
-		last   Ending
+		res    Result
+		last   fault.Reason
 		byUnit bool
-		want   Ending
+		want   fault.Reason
 		code   fault.Code
 	}{
-		{"good", good, Ending{}, false, Ending{"", "healthy"}, ""},
-		{"good, the site is still wrong", good, wrongSite, false, Ending{fault.Conflict, "the site is wrong; " +
-			"healthy"}, ""},
-		{"good, an interruption is over", good, stopped, false, Ending{"", "healthy"}, ""},
-		{"bad", bad, Ending{}, false, Ending{fault.RolledBack, "unhealthy"}, fault.RolledBack},
-		{"bad, the site is wrong too", bad, wrongSite, true, Ending{fault.RolledBack, "unhealthy"}, fault.RolledBack},
-		{"rolled back, and shut", left, Ending{}, false, Ending{fault.RolledBack, "shut"}, fault.RolledBack},
-		{"shut by hand", shut, Ending{}, false, Ending{fault.KubeletUnhealthy, "shut"}, fault.KubeletUnhealthy},
-		{"shut, by the unit", shut, Ending{}, true, Ending{fault.KubeletUnhealthy, "shut"}, ""},
+		{"good", good, none, false, reason("", "healthy"), ""},
+		{"good, the site is still wrong", good, wrongSite, false, reason(fault.Conflict, "the site is wrong; " +
+			"healthy"), ""},
+		{"good, an interruption is over", good, stopped, false, reason("", "healthy"), ""},
+		{"bad", bad, none, false, reason(fault.RolledBack, "unhealthy"), fault.RolledBack},
+		{"bad, the site is wrong too", bad, wrongSite, true, reason(fault.RolledBack, "unhealthy"), fault.RolledBack},
+		{"rolled back, and shut", left, none, false, reason(fault.RolledBack, "shut"), fault.RolledBack},
+		{"shut by hand", shut, none, false, reason(fault.KubeletUnhealthy, "shut"), fault.KubeletUnhealthy},
+		{"shut, by the unit", shut, none, true, reason(fault.KubeletUnhealthy, "shut"), ""},
 		{"shut after a failed run", shut, wrongSite, false, wrongSite, fault.KubeletUnhealthy},
 		{"shut after a failed run, by the unit", shut, wrongSite, true, wrongSite, ""},
-		{"shut with a fault of its own", stuck, Ending{}, true, Ending{fault.KubeletUnhealthy, "full"}, fault.CannotWrite},
+		{"shut with a fault of its own", stuck, none, true, reason(fault.KubeletUnhealthy, "full"), fault.CannotWrite},
 	} {
 		got, code := DecideVerify(c.res, c.last, c.byUnit)
 		if got != c.want || code != c.code {

@@ -70,12 +70,12 @@ type wayCase struct {
 
 // way is a way to the gate, or to a start of the kubelet.
 type way struct {
-	isSameBoot bool                // of the boot before
-	isFirst    bool                // there is no generation
-	before     func(wayCase)       // in the boot before; may be nil
-	prepare    func(wayCase)       // once the reason is true; may be nil
-	take       func(wayCase) Ended // by a process of the next boot, which is open
-	site       string              // without take: a run with it, and the hold if that is the reason
+	isSameBoot bool                 // of the boot before
+	isFirst    bool                 // there is no generation
+	before     func(wayCase)        // in the boot before; may be nil
+	prepare    func(wayCase)        // once the reason is true; may be nil
+	take       func(wayCase) Result // by a process of the next boot, which is open
+	site       string               // without take: a run with it, and the hold if that is the reason
 }
 
 // withHold returns a plan with the hold, if that is the reason.
@@ -95,7 +95,7 @@ func withHold(p *evaluate.Plan) *evaluate.Plan {
 	return p
 }
 
-func (c wayCase) runs(p *evaluate.Plan) Ended {
+func (c wayCase) runs(p *evaluate.Plan) Result {
 	c.plan = p
 
 	return c.play(c.t.Context())
@@ -114,15 +114,15 @@ var ways = map[string]way{
 	"no-site":   {site: "no-site"},
 	"failed":    {site: "wrong"},
 	"last-good": {site: "unreachable"},
-	"held-plan": {take: func(c wayCase) Ended {
+	"held-plan": {take: func(c wayCase) Result {
 		must(c.t, c.Store.Hold(PlanID(complete("four")), "it failed"))
 		return c.runs(c.withHold(complete("four")))
 	}},
-	"by-hand": {take: func(c wayCase) Ended {
+	"by-hand": {take: func(c wayCase) Result {
 		c.RollBack(c.t.Context(), 1)
-		return c.Ended
+		return c.Result
 	}},
-	"rolled-back": {before: func(c wayCase) { c.makePending("sick") }, take: func(c wayCase) Ended {
+	"rolled-back": {before: func(c wayCase) { c.makePending("sick") }, take: func(c wayCase) Result {
 		c.sick = "sick"
 		return c.runs(c.withHold(complete("sick")))
 	}},
@@ -133,51 +133,51 @@ var ways = map[string]way{
 			must(c.t, err)
 		}
 	}, site: "sick"},
-	"release": {before: func(c wayCase) { must(c.t, c.Store.Pin(1, "me")) }, take: func(c wayCase) Ended {
+	"release": {before: func(c wayCase) { must(c.t, c.Store.Pin(1, "me")) }, take: func(c wayCase) Result {
 		must(c.t, c.Store.Release())
 		return c.runs(c.withHold(complete("four")))
 	}},
 	"recover": {before: wayCase.interrupt, site: "wrong"},
-	"recover-verify": {before: wayCase.interrupt, take: func(c wayCase) Ended {
+	"recover-verify": {before: wayCase.interrupt, take: func(c wayCase) Result {
 		c.Verify(c.t.Context())
-		return c.Ended
+		return c.Result
 	}},
-	"without-run": {take: func(c wayCase) Ended {
+	"without-run": {take: func(c wayCase) Result {
 		c.KeepWithoutRun(c.t.Context(), fault.Systemd.Errorf("prelet.service is killed"))
-		return c.Ended
+		return c.Result
 	}},
-	"verify": {take: func(c wayCase) Ended { // after somebody has emptied the run folder
+	"verify": {take: func(c wayCase) Result { // after somebody has emptied the run folder
 		c.hasRun = true
 		c.Verify(c.t.Context())
-		return c.Ended
+		return c.Result
 	}},
-	"lost-gate": {isSameBoot: true, take: func(c wayCase) Ended {
+	"lost-gate": {isSameBoot: true, take: func(c wayCase) Result {
 		c.kubelet.Active, c.kubelet.Sub = "activating", "auto-restart"
 		must(c.t, os.Remove(c.Machine.Gate.Path()))
 		c.Verify(c.t.Context())
-		return c.Ended
+		return c.Result
 	}},
-	"newer": {prepare: wayCase.makeNewer, take: func(c wayCase) Ended {
+	"newer": {prepare: wayCase.makeNewer, take: func(c wayCase) Result {
 		c.Begin(c.t.Context())
-		return c.Ended
+		return c.Result
 	}},
 	"first":         {isFirst: true, site: "one"},
 	"first-fails":   {isFirst: true, site: "wrong"},
 	"first-no-site": {isFirst: true, site: "no-site"},
-	"first-verify": {isFirst: true, take: func(c wayCase) Ended { // it opens no gate without a generation
+	"first-verify": {isFirst: true, take: func(c wayCase) Result { // it opens no gate without a generation
 		c.hasRun = true
 		c.Verify(c.t.Context())
-		return c.Ended
+		return c.Result
 	}},
-	"off": {take: func(c wayCase) Ended {
+	"off": {take: func(c wayCase) Result {
 		c.Off = true
 		return c.runs(c.withHold(complete("two")))
 	}},
-	"no-hold": {take: func(c wayCase) Ended {
+	"no-hold": {take: func(c wayCase) Result {
 		c.NoHold = true
 		return c.runs(c.withHold(complete("two")))
 	}},
-	"no-hold-fails": {take: func(c wayCase) Ended {
+	"no-hold-fails": {take: func(c wayCase) Result {
 		c.NoHold = true
 		return c.runs(planOf("wrong"))
 	}},
@@ -271,7 +271,7 @@ func (c wayCase) makeReason(w way) {
 }
 
 // tryWay takes a way, and returns how it has ended.
-func (c wayCase) tryWay(w way) Ended {
+func (c wayCase) tryWay(w way) Result {
 	if !w.isFirst {
 		c.do(c.t.Context(), complete("one"))
 		c.do(c.t.Context(), complete("two"))
@@ -329,7 +329,7 @@ func TestWaysToGate(t *testing.T) {
 	t.Logf("%d ways, %d reasons, %d cases", len(ways), len(reasons)-1, tried)
 }
 
-func (c wayCase) checkWay(name string, res Ended, want, shown string) {
+func (c wayCase) checkWay(name string, res Result, want, shown string) {
 	c.t.Helper()
 	status := c.finish(res)
 	said := fmt.Sprint(status.Summary, status.Degraded)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/commit"
@@ -74,7 +75,7 @@ func (r *nodeRun) checkSettled(ctx context.Context, gen int) error {
 
 	r.follows = (*nodeRun).ofLook
 	if isOwed && r.Code != "" { // the next start of the kubelet is judged again
-		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
+		r.reported = fault.Reason{Code: r.Code, Summary: r.Summary}
 		r.Summary += "; its files have not changed, so there is nothing to go back to"
 	}
 
@@ -125,10 +126,10 @@ func (r *nodeRun) examine(ctx context.Context, gen int, patience time.Duration) 
 				Message: err.Error(),
 			}}
 		}
-		r.Ended = commit.Ended{Outcome: activation.Outcome{
+		r.Result = commit.Result{Outcome: activation.Outcome{
 			Judgement: activation.Judgement{Checks: checks, Cause: cause}, Generation: gen,
 		}}
-		concludeChecks(&r.Ended)
+		concludeChecks(&r.Result)
 
 		isEnded := r.Code == "" || clock.Monotonic() >= end || r.hasFailed(ctx, gen)
 		if isEnded || clock.Sleep(ctx, lookAgain) != nil {

@@ -42,7 +42,7 @@ type planned struct {
 
 // published is the result for the status, and for everything that shows it. Publications fill it.
 type published struct {
-	reported commit.Ending // filled by a verdict that reports the failure of a run while its cause persists
+	reported fault.Reason  // filled by a verdict that reports the failure of a run while its cause persists
 	before   report.Status // the last result of this boot before this one; the zero value if there is none
 	status   report.Status // as it was published; the zero value before, and if another process has reported it
 }
@@ -170,7 +170,7 @@ func (r *nodeRun) lastGood() publication {
 }
 
 func (r *nodeRun) generations() publication {
-	collect := func(context.Context) error { return r.Ended.Collect(r.Store) }
+	collect := func(context.Context) error { return r.Result.Collect(r.Store) }
 
 	return publication{"generations", collect, fault.CannotWrite, "old generations stay"}
 }
@@ -206,8 +206,8 @@ func (r *nodeRun) publish(ctx context.Context) {
 	if s, err := r.host.LoadReport(); err == nil && s.BootID == r.host.BootID {
 		r.before = s.Result()
 	}
-	if r.reported == (commit.Ending{}) {
-		r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
+	if r.reported == (fault.Reason{}) {
+		r.reported = fault.Reason{Code: r.Code, Summary: r.Summary}
 	}
 	r.publishAll(ctx, r.follows(r))
 

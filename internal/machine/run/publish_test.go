@@ -58,9 +58,9 @@ func checkFailing(t *testing.T, follows func(*nodeRun) []publication, failing in
 	if err := rep.WriteStatus(); err != nil {
 		t.Fatal(err)
 	}
-	result := commit.Ended{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
+	result := commit.Result{Code: fault.RolledBack, Summary: "it was rolled back", Held: "unhealthy"}
 	r := &nodeRun{
-		Run: &commit.Run{Store: &generation.Store{}, Report: rep, Ended: result},
+		Run: &commit.Run{Store: &generation.Store{}, Report: rep, Result: result},
 		env: &machine.Env{
 			Say:      func(line string) { said = append(said, line) },
 			Redactor: secret.NewRedactor(),
@@ -83,7 +83,7 @@ func checkFailing(t *testing.T, follows func(*nodeRun) []publication, failing in
 	r.publishAll(t.Context(), all)
 
 	if !slices.Equal(got, want) || r.Code != result.Code || r.Summary != result.Summary || r.Held != result.Held {
-		t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Ended, want, result)
+		t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Result, want, result)
 	}
 	message := row.failure + ": disk full"
 	status, err := report.Load(dir)

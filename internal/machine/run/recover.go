@@ -114,11 +114,11 @@ func finishInterrupted(ctx context.Context, e *machine.Env, h *machine.Host, sto
 	r.Verify(ctx)
 	r.publish(ctx)
 
-	return faultOf(r.Ended)
+	return faultOf(r.Result)
 }
 
 // faultOf returns the error of a command whose entry failed.
-func faultOf(res commit.Ended) error {
+func faultOf(res commit.Result) error {
 	switch {
 	case res.Err != nil:
 		return res.Err

@@ -21,28 +21,18 @@ type RollbackOptions struct {
 	Request []string // the command line that prelet-apply.service runs in place of this process
 }
 
-// RolledBack is the result of going back: the document of `rollback -o json`.
-type RolledBack struct {
-	FormatVersion int                `json:"format_version"`
-	Released      bool               `json:"released"`          // the pinned generation and held plans; that was all
-	WasHeld       bool               `json:"-"`                 // with Released: something was pinned or held
-	Generation    int                `json:"generation"`        // the new one
-	To            int                `json:"restores"`          // whose contents it has; 0: as before prelet
-	Verdict       activation.Verdict `json:"verdict,omitempty"` // good, pending, unknown; absent below a root
-}
-
 // Rollback goes back to an earlier generation, and holds the site's plans until a release.
-func Rollback(ctx context.Context, e *machine.Env, o RollbackOptions) (RolledBack, error) {
+func Rollback(ctx context.Context, e *machine.Env, o RollbackOptions) (commit.Result, error) {
 	h, err := e.HostOf(o.Root, true)
 	if err != nil {
-		return RolledBack{}, err
+		return commit.Result{}, err
 	}
 	defer h.Units.Close()
 
 	if o.Release {
 		store, err := h.Lock(ctx)
 		if err != nil {
-			return RolledBack{}, err
+			return commit.Result{}, err
 		}
 		defer store.Close()
 
@@ -51,33 +41,33 @@ func Rollback(ctx context.Context, e *machine.Env, o RollbackOptions) (RolledBac
 
 	if !h.IsBelow() {
 		if err := delegate(ctx, e, h, nil, o.Request); err != nil {
-			return RolledBack{}, err
+			return commit.Result{}, err
 		}
 	}
 	store, err := h.LockNode(ctx)
 	if err != nil {
-		return RolledBack{}, err
+		return commit.Result{}, err
 	}
 	defer store.Close()
 	if h.IsBelow() {
 		gen, goal, err := commit.RollBackBelowRoot(store, o.To, generation.ByHand)
 		if err != nil {
-			return RolledBack{}, err
+			return commit.Result{}, err
 		}
-		ended := commit.Ended{Changed: true}
+		ended := commit.Result{Changed: true, To: goal}
 		ended.Outcome.Generation = gen
-		r := nodeRun{Run: &commit.Run{Store: store, Ended: ended}, env: e, host: h, follows: (*nodeRun).ofRoot}
+		r := nodeRun{Run: &commit.Run{Store: store, Result: ended}, env: e, host: h, follows: (*nodeRun).ofRoot}
 		r.publish(ctx)
 
-		return RolledBack{FormatVersion: 1, Generation: gen, To: goal}, nil
+		return ended, nil
 	}
 
 	return rollbackNode(ctx, e, h, store, o)
 }
 
-func release(ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store) (RolledBack, error) {
+func release(ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store) (commit.Result, error) {
 	if err := activation.Newer(store); err != nil {
-		return RolledBack{}, err
+		return commit.Result{}, err
 	}
 	_, _, isHeld := store.Pinned()
 	if plans, err := store.HeldAll(); err != nil || len(plans) > 0 {
@@ -87,40 +77,37 @@ func release(ctx context.Context, e *machine.Env, h *machine.Host, store *genera
 		isHeld = true
 	}
 	if err := store.Release(); err != nil {
-		return RolledBack{}, err
+		return commit.Result{}, err
 	}
 	if !h.IsBelow() && !h.IsOff() { // after prelet=off the report says that, as before
 		r := nodeRun{Run: &commit.Run{Store: store}, env: e, host: h, follows: (*nodeRun).ofRelease}
 		r.publish(ctx)
 	}
 
-	return RolledBack{FormatVersion: 1, Released: true, WasHeld: isHeld}, nil
+	return commit.Result{Released: true, WasHeld: isHeld}, nil
 }
 
 func rollbackNode(
 	ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store, o RollbackOptions,
-) (RolledBack, error) {
+) (commit.Result, error) {
 	if err := cmp.Or(activation.Newer(store), store.ReadOnly()); err != nil {
-		return RolledBack{}, err
+		return commit.Result{}, err
 	}
 	// A mistyped number is not a run: status keeps the last run. An interrupted commit is finished first.
 	was, err := store.Journal()
 	if err == nil && !was.IsUnfinished() {
 		if _, err := commit.FindTarget(store, o.To); err != nil {
-			return RolledBack{}, err
+			return commit.Result{}, err
 		}
 	}
 	e.HideKept(store, o.To)
 	r := begin(e, h, store, false)
 	goal := r.RollBack(ctx, o.To)
 	r.publish(ctx)
-	if err := faultOf(r.Ended); err != nil {
-		return RolledBack{}, err
+	if err := faultOf(r.Result); err != nil {
+		return commit.Result{}, err
 	}
-	return RolledBack{
-		FormatVersion: 1,
-		Generation:    r.Outcome.Generation,
-		To:            goal,
-		Verdict:       r.Outcome.Verdict,
-	}, nil
+	r.To = goal
+
+	return r.Result, nil
 }

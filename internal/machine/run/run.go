@@ -6,8 +6,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/activation"
@@ -15,7 +13,6 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
-	"github.com/prelet/prelet/internal/plan/lang"
 )
 
 // RunOptions are the node and the site of a run. What Where names was checked.
@@ -28,42 +25,20 @@ type RunOptions struct {
 	Request     []string // the command line that prelet-apply.service runs in place of this process
 }
 
-// Ran is the result of a run. Its Code is "" where it succeeded.
-type Ran struct {
-	commit.Ended
-	Site     *lang.Site      // nil where it could not be opened
-	Complete bool            // there is a complete plan, and each of its files could be written
-	Messages hcl.Diagnostics // Err in full; nil where Err says it all
-	Degraded []fault.Reason  // differences from the site that do not stop the boot
-}
-
 // Run does all stages, writes the node's files and waits for the kubelet. Below a root it writes files and touches no
 // unit.
-func Run(ctx context.Context, e *machine.Env, o RunOptions) (Ran, error) {
-	r, err := run(ctx, e, o)
-	r.Complete = r.Plan != nil && r.Plan.Complete
-	if placed := commit.Diagnose(r.Plan, r.Err); placed != nil {
-		r.Complete = false
-		r.Messages = hcl.Diagnostics{placed}
-	} else {
-		r.Messages = commit.Explain(r.Err)
-	}
-
-	return r, err
-}
-
-func run(ctx context.Context, e *machine.Env, o RunOptions) (Ran, error) {
+func Run(ctx context.Context, e *machine.Env, o RunOptions) (commit.Result, error) {
 	o.MustBeSigned = true
 
 	if o.Root == "" && (o.Hardware != "" || o.Objects != "") {
-		return Ran{}, fault.Usage.Errorf(
+		return commit.Result{}, fault.Usage.Errorf(
 			"--hardware and --objects replace a machine and a cluster: " +
 				"give --root as well, so that this node stays as it is",
 		)
 	}
 	h, err := e.HostOf(o.Root, true)
 	if err != nil {
-		return Ran{}, err
+		return commit.Result{}, err
 	}
 	defer h.Units.Close()
 	if h.IsBelow() {
@@ -74,7 +49,7 @@ func run(ctx context.Context, e *machine.Env, o RunOptions) (Ran, error) {
 	err = delegate(ctx, e, h, o.Config, o.Request)
 	stopLoading()
 	if err != nil {
-		return Ran{}, err
+		return commit.Result{}, err
 	}
 
 	return runNode(ctx, e, h, o)
@@ -126,23 +101,23 @@ func begin(e *machine.Env, h *machine.Host, store *generation.Store, again bool)
 
 // runNode is a run on this node, in this process: it locks the generations, lets package commit plan and apply, and
 // publishes how that ended.
-func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions) (Ran, error) {
+func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions) (commit.Result, error) {
 	stopLoading := sync.OnceFunc(h.ExtendTimeout(machine.MaxLoading))
 	defer stopLoading()
 
 	if err := h.CreateRunDir(); err != nil {
-		return Ran{}, err
+		return commit.Result{}, err
 	}
 
 	if err := waitToRun(ctx, e, h); err != nil {
-		return Ran{}, err
+		return commit.Result{}, err
 	}
 
 	began := h.Clock.Now()
 	store, err := h.Lock(ctx)
 	if err != nil {
 		reportUnopened(ctx, e, h, err)
-		return Ran{}, err
+		return commit.Result{}, err
 	}
 	defer store.Close()
 
@@ -173,12 +148,9 @@ func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 	waitForNode()
 
 	r.publish(ctx)
-	out := Ran{Ended: r.Ended, Degraded: r.Report.Status().Degraded}
-	if r.node != nil {
-		out.Site = r.node.Site
-	}
+	r.Degraded = r.Report.Status().Degraded
 
-	return out, nil
+	return r.Result, nil
 }
 
 // acceptMachine keeps that the generations on the disk are of this machine, if a person says so. The publication
@@ -211,19 +183,19 @@ func reportUnopened(ctx context.Context, e *machine.Env, h *machine.Host, err er
 }
 
 // runRoot writes below a root where no unit runs.
-func runRoot(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions) (Ran, error) {
+func runRoot(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions) (commit.Result, error) {
 	store, err := h.LockNode(ctx)
 	if err != nil {
-		return Ran{}, err
+		return commit.Result{}, err
 	}
 	defer store.Close()
 
 	if _, err = store.Recover(); err != nil {
-		return Ran{}, err
+		return commit.Result{}, err
 	}
 
 	if err := activation.Newer(store); err != nil {
-		return Ran{}, err
+		return commit.Result{}, err
 	}
 
 	acceptMachine(e, h, store, o)
@@ -234,15 +206,13 @@ func runRoot(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 
 	p := r.node.PlanUnless(ctx)
 	machine.KeepCounter(o.StateDir(), p)
-	r.Ended = commit.RunBelowRoot(r.node.ApplyOptions(p), o.Retry, o.Root)
+	r.Result = commit.RunBelowRoot(r.node.ApplyOptions(p), o.Retry, o.Root)
 	if r.Err != nil && commit.Diagnose(p, r.Err) == nil {
-		return Ran{}, r.Err
+		return commit.Result{}, r.Err
 	}
 	r.publish(ctx)
 
-	return Ran{
-		Ended:    r.Ended,
-		Site:     r.node.Site,
-		Degraded: p.Degraded,
-	}, nil
+	r.Degraded = p.Degraded
+
+	return r.Result, nil
 }

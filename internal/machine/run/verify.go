@@ -11,22 +11,16 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 )
 
-// Verified is the state of the kubelet on the generation in place.
-type Verified struct {
-	commit.Ended
-	Off bool // prelet=off: nothing was judged, and Result is empty
-}
-
 // Verify judges the kubelet where a verdict is awaited, and goes back to the last good generation if it is unhealthy.
 // Where none is awaited, it makes the same checks and changes nothing.
-func Verify(ctx context.Context, e *machine.Env) (Verified, error) {
+func Verify(ctx context.Context, e *machine.Env) (commit.Result, error) {
 	h := e.Host()
 	defer h.Units.Close()
 
 	return verifyNode(ctx, e, h)
 }
 
-func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (Verified, error) {
+func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Result, error) {
 	v := &nodeRun{
 		Run:     &commit.Run{SiteUnit: h.KubeletUnit},
 		env:     e,
@@ -36,9 +30,9 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (Verified,
 	}
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
-			v.Ended = res
+			v.Result = res
 			v.publish(ctx)
-			return Verified{Ended: v.Ended}, nil
+			return v.Result, nil
 		}
 	}
 
@@ -47,15 +41,15 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (Verified,
 		// prelet.service shows this failure, and the next start of the kubelet tries again: not systemd, each second
 		e.Say(err.Error())
 		v.publish(ctx)
-		return Verified{}, nil
+		return commit.Result{}, nil
 	}
 	if err != nil {
-		return Verified{}, err
+		return commit.Result{}, err
 	}
 	defer store.Close()
 
 	if h.IsOff() {
-		return Verified{Off: true}, nil
+		return commit.Result{Off: true}, nil
 	}
 
 	e.HideKept(store)
@@ -64,14 +58,14 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (Verified,
 	err = v.verifyLocked(ctx)
 	v.publish(ctx)
 
-	return Verified{Ended: v.Ended}, err
+	return v.Result, err
 }
 
 func (r *nodeRun) beginReport() { *r = *begin(r.env, r.host, r.Store, true) }
 
 // reportOnly lets a verify succeed whose failure prelet.service shows, and keeps that in the report.
 func (r *nodeRun) reportOnly() {
-	r.reported = commit.Ending{Code: r.Code, Summary: r.Summary}
+	r.reported = fault.Reason{Code: r.Code, Summary: r.Summary}
 	r.Code = ""
 }
 
@@ -146,7 +140,7 @@ func (r *nodeRun) judgeOrRun(ctx context.Context) error {
 	last := readLastRun(h)
 	r.beginReport()
 	r.Verify(ctx)
-	r.reported, r.Code = commit.DecideVerify(r.Ended, last, isUnit)
+	r.reported, r.Code = commit.DecideVerify(r.Result, last, isUnit)
 
 	if r.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
 		if isCovered, err := r.runIfCovered(ctx); isCovered {
@@ -188,7 +182,7 @@ func (r *nodeRun) runIfCovered(ctx context.Context) (isCovered bool, err error) 
 		return false, nil
 	}
 
-	r.Ended = commit.Ended{}
+	r.Result = commit.Result{}
 	if err := r.host.Gate().Shut(why); err != nil {
 		return true, err
 	}
@@ -210,7 +204,7 @@ func (r *nodeRun) runIfCovered(ctx context.Context) (isCovered bool, err error) 
 // describeWithoutGeneration describes a node whose store has no current generation: prelet has not written one yet,
 // or it was lost. It changes nothing. ok is false if there is something to judge, a commit is unfinished, a run of
 // this boot has shut the gate, or the store cannot be read.
-func describeWithoutGeneration(ctx context.Context, h *machine.Host) (res commit.Ended, ok bool) {
+func describeWithoutGeneration(ctx context.Context, h *machine.Host) (res commit.Result, ok bool) {
 	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
 		return res, false
@@ -237,7 +231,7 @@ func describeWithoutGeneration(ctx context.Context, h *machine.Host) (res commit
 }
 
 // concludeChecks sets the code and the summary of a result by its first failed check.
-func concludeChecks(res *commit.Ended) {
+func concludeChecks(res *commit.Result) {
 	for _, c := range res.Outcome.Checks {
 		if c.Name == activation.MachineCheck && c.State != "ok" {
 			res.Code = fault.OtherMachine
@@ -260,13 +254,13 @@ func concludeChecks(res *commit.Ended) {
 
 // readLastRun returns how the last run of this boot ended; an empty value where it did not fail, or where there was
 // none.
-func readLastRun(h *machine.Host) (last commit.Ending) {
+func readLastRun(h *machine.Host) (last fault.Reason) {
 	s, err := h.LoadReport()
 	if err != nil || s.BootID != h.BootID {
-		return commit.Ending{}
+		return fault.Reason{}
 	}
 
-	return commit.Ending{Code: s.ErrorCode(), Summary: s.Summary}
+	return fault.Reason{Code: s.ErrorCode(), Summary: s.Summary}
 }
 
 // requestRun requests a run in prelet-apply.service, without waiting for it, and describes that. It is called after

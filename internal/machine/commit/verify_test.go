@@ -28,7 +28,7 @@ func TestDecideVerify(t *testing.T) {
 		code   fault.Code
 	}{
 		{"good", good, none, false, reason("", "healthy"), ""},
-		{"good, the site is still wrong", good, wrongSite, false, reason(fault.Conflict, "the site is wrong; " +
+		{"good, the site is still wrong", good, wrongSite, false, reason(fault.Conflict, "the site is wrong; "+
 			"healthy"), ""},
 		{"good, an interruption is over", good, stopped, false, reason("", "healthy"), ""},
 		{"bad", bad, none, false, reason(fault.RolledBack, "unhealthy"), fault.RolledBack},

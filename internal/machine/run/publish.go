@@ -211,16 +211,19 @@ func (r *nodeRun) publish(ctx context.Context) {
 	}
 	r.publishAll(ctx, r.follows(r))
 
-	r.retryConditions(ctx)
+	if r.retryConditions(ctx) {
+		_, err := verifyNode(ctx, r.env, r.host)
+		r.env.SayError(err)
+	}
 	if r.tries.owesAnnotations {
 		r.tries.isOwn = false
 		r.publishAll(ctx, []publication{r.annotations(), r.nextTry()})
 	}
 }
 
-// retryConditions tries again while the Node may get its conditions. What verify has to do meanwhile it does, with all
-// that follows: systemd does not start this unit again while it runs.
-func (r *nodeRun) retryConditions(ctx context.Context) {
+// retryConditions tries again while the Node may get its conditions. It ends as soon as a verify is due, which the
+// caller makes, with all that follows: systemd does not start this unit again while it runs.
+func (r *nodeRun) retryConditions(ctx context.Context) (isVerifyDue bool) {
 	h := r.host
 	if r.tries.isOwn && h.Self != machine.VerifyUnit {
 		r.env.Say(fmt.Sprintf("waiting at most %s for a healthy kubelet, before the Node gets its conditions; "+
@@ -228,12 +231,12 @@ func (r *nodeRun) retryConditions(ctx context.Context) {
 	}
 	for r.tries.isOwn && r.waitForConditions(ctx) {
 		if needsVerify(ctx, h) {
-			_, err := verifyNode(ctx, r.env, h)
-			r.env.SayError(err)
-			return
+			return true
 		}
 		r.publishAll(ctx, []publication{r.conditions()})
 	}
+
+	return false
 }
 
 func (r *nodeRun) publishAll(ctx context.Context, all []publication) {

@@ -28,66 +28,38 @@ type look struct {
 // the verdict.
 type verdictCheck struct {
 	Name    string // of its results
-	Applies func(w *watcher, l *look) bool
-	IsLast  bool // asks for what depends on those before it: it runs when they have passed
-	run     func(w *watcher, ctx context.Context, l *look) effect
+	Applies bool   // the generation expects something of it
+	needs   need
+	run     func(context.Context, *look) effect
 }
+
+// need is the condition of a look under which a check runs.
+type need int
+
+const (
+	always    need = iota
+	aNode          // the Node was read, and is this machine's
+	isSettled      // all checks before it have passed, on which its answer depends
+)
 
 // verdictChecks returns the checks in the order of their results. prelet-verify, `prelet verify` and the looks between
 // boots run them. The results are in the status, the metrics and the conditions of the Node; the page for users is
 // docs/operators/generations.md.
-func verdictChecks() []verdictCheck {
-	always := func(*watcher, *look) bool { return true }
+func (w *watcher) verdictChecks() []verdictCheck {
+	s := w.spec
 
 	return []verdictCheck{
-		{
-			Name:    "flags",
-			Applies: func(w *watcher, _ *look) bool { return len(w.spec.Flags) > 0 },
-			run:     (*watcher).checkFlags,
-		},
-		{
-			Name:    FilesCheck,
-			Applies: func(w *watcher, _ *look) bool { return len(w.spec.Files) > 0 },
-			run:     (*watcher).checkFiles,
-		},
-		{
-			Name:    "kubeconfig",
-			Applies: func(w *watcher, _ *look) bool { return w.spec.Kubeconfig != "" },
-			run:     (*watcher).checkKubeconfig,
-		},
-		{
-			Name:    "node",
-			Applies: func(w *watcher, _ *look) bool { return w.spec.Node != "" },
-			run:     (*watcher).checkNode,
-		},
-		{
-			Name:    MachineCheck,
-			Applies: func(w *watcher, l *look) bool { return l.node != nil && w.m.OtherMachine != nil },
-			run:     (*watcher).checkMachine,
-		},
-		{
-			Name:    LabelsCheck,
-			Applies: func(_ *watcher, l *look) bool { return l.node != nil },
-			run:     (*watcher).checkLabels,
-		},
-		{
-			Name:    TaintsCheck,
-			Applies: func(_ *watcher, l *look) bool { return l.node != nil },
-			run:     (*watcher).checkTaints,
-		},
-		{
-			Name:    ConfigCheck,
-			Applies: func(w *watcher, _ *look) bool { return w.spec.Configz != nil },
-			run:     (*watcher).checkConfigz,
-		},
-		{
-			Name:    ServingCheck,
-			Applies: func(w *watcher, _ *look) bool { return w.spec.Serving != "" },
-			IsLast:  true,
-			run:     (*watcher).checkServing,
-		},
-		{Name: podsCheck, Applies: always, IsLast: true, run: (*watcher).checkPods},
-		{Name: OtherFilesCheck, Applies: always, IsLast: true, run: (*watcher).checkOtherFiles},
+		{"flags", len(s.Flags) > 0, always, w.checkFlags},
+		{FilesCheck, len(s.Files) > 0, always, w.checkFiles},
+		{"kubeconfig", s.Kubeconfig != "", always, w.checkKubeconfig},
+		{"node", s.Node != "", always, w.checkNode},
+		{MachineCheck, w.m.OtherMachine != nil, aNode, w.checkMachine},
+		{LabelsCheck, true, aNode, w.checkLabels},
+		{TaintsCheck, true, aNode, w.checkTaints},
+		{ConfigCheck, s.Configz != nil, always, w.checkConfigz},
+		{ServingCheck, s.Serving != "", isSettled, w.checkServing},
+		{podsCheck, true, isSettled, w.checkPods},
+		{OtherFilesCheck, true, isSettled, w.checkOtherFiles},
 	}
 }
 
@@ -105,12 +77,12 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 
 	l := &look{unit: u, now: now}
 	hasSettled := true
-	for _, c := range verdictChecks() {
-		if !c.Applies(w, l) || c.IsLast && !hasSettled {
+	for _, c := range w.verdictChecks() {
+		if !c.Applies || c.needs == aNode && l.node == nil || c.needs == isSettled && !hasSettled {
 			continue
 		}
 
-		switch c.run(w, ctx, l) {
+		switch c.run(ctx, l) {
 		case passes:
 		case waits:
 			hasSettled = false

@@ -50,7 +50,7 @@ func (m *StateMachine) walk(ctx context.Context, t *walkState, on Trigger) (Outc
 	for range maxRows {
 		h, err := m.locate(t, on)
 		if err == nil {
-			on, err = m.pass(ctx, &h, t)
+			on, err = m.pass(ctx, pass{h, m, t})
 		}
 
 		if err != nil || on == done {
@@ -88,11 +88,11 @@ func (m *StateMachine) table() []row {
 	return table
 }
 
-// pass finds the row for a location, reads what its steps need, and returns the trigger that follows.
-func (m *StateMachine) pass(ctx context.Context, h *location, t *walkState) (Trigger, error) {
-	holds := func(f fact) (bool, error) { return f(ctx, m, h, t) }
+// pass finds the row for a location, reads the facts that its steps need, and returns the trigger that follows.
+func (m *StateMachine) pass(ctx context.Context, p pass) (Trigger, error) {
+	holds := func(f fact) (bool, error) { return f(ctx, &p) }
 
-	r, err := next(m.table(), h.phase, h.on, holds)
+	r, err := next(m.table(), p.phase, p.on, holds)
 	if err == nil && r.Reads != nil {
 		_, err = holds(r.Reads)
 	}
@@ -100,7 +100,7 @@ func (m *StateMachine) pass(ctx context.Context, h *location, t *walkState) (Tri
 		return done, err
 	}
 
-	return m.do(ctx, r, h.on, *h, t)
+	return m.do(ctx, r, p.on, p.location, p.t)
 }
 
 // do runs one row and returns the next trigger. Only do changes anything.

@@ -65,7 +65,7 @@ func Golden[T ~string | ~[]byte](t testing.TB, path string, got T, isUpdate bool
 	}
 }
 
-// Inode is a file, a folder or a link, which stays the same if nobody touches it.
+// Inode is a file, a folder or a link, which stays the same until it is touched.
 type Inode struct {
 	Mode     fs.FileMode
 	UID, GID uint32

@@ -356,7 +356,7 @@ func TestForms(t *testing.T) {
 // formKey is one of the words of a form, or none, and a node that has it, or any.
 type formKey struct{ node, in, form, word string }
 
-// keys returns those of a form in any node, the one without a word first.
+// keys returns those of a form in any node, that of no word first.
 func (f Form) keys() []formKey {
 	keys := []formKey{{"", f.In, f.String(), ""}}
 	for _, a := range f.arguments() {

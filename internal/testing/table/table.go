@@ -11,7 +11,7 @@ import (
 )
 
 // YAML returns the cases in a text. A field that the type does not have, and a key that is there twice, fail the test.
-// {NAME} is replaced in the texts, where names have NAME and what it is.
+// {NAME} is replaced in the texts, where names have NAME and the text.
 func YAML[T any](t testing.TB, text string, names ...string) T {
 	t.Helper()
 	out, err := read[T](text, names)
@@ -39,7 +39,7 @@ func read[T any](text string, names []string) (out T, err error) {
 	if err != nil {
 		return out, err
 	}
-	out = *new(T) // a map would keep what is in it
+	out = *new(T) // a map would keep its entries
 	err = json.Unmarshal([]byte(strings.NewReplacer(names...).Replace(string(doc))), &out)
 
 	return out, err

@@ -24,8 +24,8 @@ type look struct {
 	node *kubelet.NodeObject // of the check "node"; nil: it was not read, or is not this machine's
 }
 
-// verdictCheck is a check of a kubelet that has run for the settling time. It adds its result, and returns the effect on
-// the verdict.
+// verdictCheck is a check of a kubelet that has run for the settling time. It adds its result, and returns the effect
+// on the verdict.
 type verdictCheck struct {
 	Name    string // of its results
 	Applies bool   // the generation expects something of it

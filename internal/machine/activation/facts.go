@@ -103,8 +103,8 @@ func mayWait(ctx context.Context, p *pass) (bool, error) {
 	return may, wrapAfterCommit(describeInPlace(&p.location), err)
 }
 
-// ownSpec reads the spec of the generation in place, or of a generation that is being published, with the times and files
-// that follow from it. It always holds. A crash is recovered from also if the spec cannot be read.
+// ownSpec reads the spec of the generation in place, or of a generation that is being published, with the times and
+// files that follow from it. It always holds. A crash is recovered from also if the spec cannot be read.
 func ownSpec(_ context.Context, p *pass) (holds bool, err error) {
 	if p.hasSpec {
 		return true, nil

@@ -64,37 +64,47 @@ const (
 )
 
 func TestFindForeign(t *testing.T) {
-	for name, c := range cases.Map[struct {
+	for name, c := range cases.YAML[map[string]struct {
 		Mounts, Root string
 		IsWhole      bool // not in a container or a chroot
 		File, Want   string
 	}](t, `
-		the image                   | {onBuilder}       | /mnt/image | true  | /etc/ssh/ssh_host_rsa_key    |
-		its boot                    | {onBuilder}       | /mnt/image | true  | /boot/loader/random-seed     |
-		its boot, in a container    | {onBuilder}       | /mnt/image | false | /boot/loader/random-seed     | /mnt/image/boot
-		tmp of the machine          | {onBuilder}       | /mnt/image | true  | /tmp/a.prelet                | /mnt/image/tmp
-		one file                    | {onBuilder}       | /mnt/image | true  | /etc/machine-id              | /mnt/image/etc/machine-id
-		below a folder              | {onBuilder}       | /mnt/image | true  | /var/lib/cloud/instances/i 1 | /mnt/image/var/lib/cloud/instances/i 1/data
-		a name that begins so       | {onBuilder}       | /mnt/image | true  | /var/lib/cloud/instances/i   |
-		of the image itself         | {onBuilder}       | /mnt/image | false | /var/lib/prelet/journal      |
-		a subvolume                 | {onBuilder}       | /mnt/btrfs | true  | /var/lib/prelet/journal      |
-		a subvolume, in a container | {onBuilder}       | /mnt/btrfs | false | /var/lib/prelet/journal      | /mnt/btrfs/var
-		a folder as image           | {onBuilder}       | /images/b  | true  | /var/lib/prelet/journal      |
-		a mount in such a one       | {onBuilder}       | /images/a  | true  | /var/lib/prelet/journal      | /images/a/var
-		in a chroot                 | {inChroot}        |            | false | /tmp/a.prelet                | /tmp
-		in a chroot, the image      | {inChroot}        |            | false | /etc/machine-id              |
-		var of OSTree               | {onOSTree}        |            | true  | /var/lib/prelet/journal      |
-		boot of OSTree              | {onOSTree}        |            | true  | /boot/loader/random-seed     |
-		var of composefs            | {onComposefs}     |            | true  | /var/lib/prelet/journal      |
-		a server's home             | {onOSTree}        |            | true  | /home/me/.kube/config        | /home
-		a folder of btrfs           | {inPodman}        |            | false | /root/.kube/config           | /root
-		a whole file system         | {inPodman}        |            | false | /home/me/.kube/config        | /home
-		a container on btrfs        | {inPodmanOnBtrfs} |            | false | /root/.kube/config           | /root
-		with the host's root        | {withHost}        |            | false | /root/.kube/config           | /root
-		a container in a folder     | {inNspawn}        |            | false | /root/.kube/config           | /root
-		and of itself               | {inNspawn}        |            | false | /var/lib/prelet/journal      |
-		without a list of them      |                   | /mnt/image | true  | /etc/machine-id              |
-	`, "onBuilder", onBuilder, "inChroot", inChroot, "onOSTree", onOSTree, "onComposefs", onComposefs,
+the image: {mounts: '{onBuilder}', root: /mnt/image, isWhole: true, file: /etc/ssh/ssh_host_rsa_key}
+its boot: {mounts: '{onBuilder}', root: /mnt/image, isWhole: true, file: /boot/loader/random-seed}
+its boot, in a container:
+  {mounts: '{onBuilder}', root: /mnt/image, file: /boot/loader/random-seed, want: /mnt/image/boot}
+tmp of the machine:
+  {mounts: '{onBuilder}', root: /mnt/image, isWhole: true, file: /tmp/a.prelet, want: /mnt/image/tmp}
+one file:
+  {mounts: '{onBuilder}', root: /mnt/image, isWhole: true, file: /etc/machine-id, want: /mnt/image/etc/machine-id}
+below a folder:
+  mounts: '{onBuilder}'
+  root: /mnt/image
+  isWhole: true
+  file: /var/lib/cloud/instances/i 1
+  want: /mnt/image/var/lib/cloud/instances/i 1/data
+a name that begins so: {mounts: '{onBuilder}', root: /mnt/image, isWhole: true, file: /var/lib/cloud/instances/i}
+of the image itself: {mounts: '{onBuilder}', root: /mnt/image, file: /var/lib/prelet/journal}
+a subvolume: {mounts: '{onBuilder}', root: /mnt/btrfs, isWhole: true, file: /var/lib/prelet/journal}
+a subvolume, in a container:
+  {mounts: '{onBuilder}', root: /mnt/btrfs, file: /var/lib/prelet/journal, want: /mnt/btrfs/var}
+a folder as image: {mounts: '{onBuilder}', root: /images/b, isWhole: true, file: /var/lib/prelet/journal}
+a mount in such a one:
+  {mounts: '{onBuilder}', root: /images/a, isWhole: true, file: /var/lib/prelet/journal, want: /images/a/var}
+in a chroot: {mounts: '{inChroot}', file: /tmp/a.prelet, want: /tmp}
+in a chroot, the image: {mounts: '{inChroot}', file: /etc/machine-id}
+var of OSTree: {mounts: '{onOSTree}', isWhole: true, file: /var/lib/prelet/journal}
+boot of OSTree: {mounts: '{onOSTree}', isWhole: true, file: /boot/loader/random-seed}
+var of composefs: {mounts: '{onComposefs}', isWhole: true, file: /var/lib/prelet/journal}
+a server's home: {mounts: '{onOSTree}', isWhole: true, file: /home/me/.kube/config, want: /home}
+a folder of btrfs: {mounts: '{inPodman}', file: /root/.kube/config, want: /root}
+a whole file system: {mounts: '{inPodman}', file: /home/me/.kube/config, want: /home}
+a container on btrfs: {mounts: '{inPodmanOnBtrfs}', file: /root/.kube/config, want: /root}
+with the host's root: {mounts: '{withHost}', file: /root/.kube/config, want: /root}
+a container in a folder: {mounts: '{inNspawn}', file: /root/.kube/config, want: /root}
+and of itself: {mounts: '{inNspawn}', file: /var/lib/prelet/journal}
+without a list of them: {root: /mnt/image, isWhole: true, file: /etc/machine-id}
+`, "onBuilder", onBuilder, "inChroot", inChroot, "onOSTree", onOSTree, "onComposefs", onComposefs,
 		"inPodman", inPodman, "inPodmanOnBtrfs", inPodmanOnBtrfs, "withHost", withHost, "inNspawn", inNspawn) {
 		t.Run(name, func(t *testing.T) {
 			m, err := parseMounts(c.Root, []byte(c.Mounts))

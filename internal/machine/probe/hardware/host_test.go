@@ -38,24 +38,40 @@ func writeFiles(t *testing.T, list []string) (root string) {
 }
 
 func TestReadHost(t *testing.T) {
-	for name, c := range cases.Map[struct {
+	for name, c := range cases.YAML[map[string]struct {
 		NoForward             bool
 		Controllers, Programs []string
 		NoNetwork             string
 		Files                 []string // PATH=TEXT
 	}](t, `
-		a network in the folder of containerd | false |                        |               |
-		  | "etc/containerd/config.toml={containerd}" opt/cni/10-calico.conflist={} usr/bin/mount= sbin/losetup=
-		no network in the folder of CRI-O     | false |                        |               | /opt/cni
-		  | "etc/crio/crio.conf={crio}" opt/cni/10-calico.conflist.bak={} usr/bin/mount= sbin/losetup=
-		fine                                  | false |                        |               |
-		  | etc/cni/net.d/05-cilium.conf={} proc/sys/net/ipv4/ip_forward=1 usr/bin/mount= sbin/losetup= "{controllers}=cpuset cpu io memory hugetlb pids rdma misc\n"
-		without forwarding, memory and losetup, which is a folder | true | memory | losetup  | {usual}
-		  | "proc/sys/net/ipv4/ip_forward=0\n" usr/bin/mount= usr/bin/losetup/file= "{controllers}=cpuset cpu io pids\n"
-		other texts                           | false | cpu cpuset memory pids |               | {usual}
-		  | "proc/sys/net/ipv4/ip_forward=\x00\n0\n" bin/mount= bin/losetup= "{controllers}=memory2 cpu,cpuset\n"
-		nothing can be read                   | false |                        | losetup mount | {usual} |
-	`, "usual", usualNetworks, "controllers", "sys/fs/cgroup/cgroup.controllers",
+a network in the folder of containerd:
+  {files: ["etc/containerd/config.toml={containerd}", 'opt/cni/10-calico.conflist={}', usr/bin/mount=, sbin/losetup=]}
+no network in the folder of CRI-O:
+  noNetwork: /opt/cni
+  files: ["etc/crio/crio.conf={crio}", 'opt/cni/10-calico.conflist.bak={}', usr/bin/mount=, sbin/losetup=]
+fine:
+  files:
+    - 'etc/cni/net.d/05-cilium.conf={}'
+    - proc/sys/net/ipv4/ip_forward=1
+    - usr/bin/mount=
+    - sbin/losetup=
+    - "{controllers}=cpuset cpu io memory hugetlb pids rdma misc\n"
+without forwarding, memory and losetup, which is a folder:
+  noForward: true
+  controllers: [memory]
+  programs: [losetup]
+  noNetwork: '{usual}'
+  files:
+    - "proc/sys/net/ipv4/ip_forward=0\n"
+    - usr/bin/mount=
+    - usr/bin/losetup/file=
+    - "{controllers}=cpuset cpu io pids\n"
+other texts:
+  controllers: [cpu, cpuset, memory, pids]
+  noNetwork: '{usual}'
+  files: ["proc/sys/net/ipv4/ip_forward=\x00\n0\n", bin/mount=, bin/losetup=, "{controllers}=memory2 cpu,cpuset\n"]
+nothing can be read: {programs: [losetup, mount], noNetwork: '{usual}'}
+`, "usual", usualNetworks, "controllers", "sys/fs/cgroup/cgroup.controllers",
 		"containerd", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nconf_dir = \"/opt/cni\"\n",
 		"crio", "[crio.network]\nnetwork_dir = \"/opt/cni\"\n") {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func TestReadKernelState(t *testing.T) {
 		"cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n" +
 		"cgroup /short cgroup\n"
 
-	for _, c := range cases.Rows[struct {
+	for _, c := range cases.YAML[[]struct {
 		Name     string
 		Files    []string // PATH=TEXT
 		Version  int      // of cgroups
@@ -27,18 +27,40 @@ func TestReadKernelState(t *testing.T) {
 		IsSwapOn string
 		Sysctls  string
 	}](t, `
-		nothing can be read                 |                                                             | 0 | | <nil> | map[]
-		cgroup v2                           | sys/fs/cgroup/cgroup.controllers=cpu proc/self/mounts={mounts} | 2 | | <nil> | map[]
-		cgroup v1                           | sys/fs/cgroup/memory/tasks=1 proc/self/mounts={mounts}      | 1
-		  | /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup/memory /sys/fs/cgroup/systemd                         | <nil> | map[]
-		cgroup v1 without a table of mounts | sys/fs/cgroup/memory/tasks=1                                | 1 | | <nil> | map[]
-		swap is off                         | proc/swaps={swaps}                                          | 0 | | false | map[]
-		swap is on                          | "proc/swaps={swaps}/dev/sda2\tpartition\t1\t0\t-2\n"        | 0 | | true  | map[]
-		sysctls
-		  | "proc/sys/vm/overcommit_memory=1\n" "proc/sys/vm/panic_on_oom=not a number\n" "proc/sys/kernel/panic=-1\n" proc/sys/kernel/panic_on_oops=1 "proc/sys/kernel/keys/root_maxkeys=1000000\n" "proc/sys/kernel/keys/root_maxbytes=25000000\n" "proc/sys/kernel/threads-max=5\n"
-		  | 0 | | <nil>
-		  | map[kernel/keys/root_maxbytes:25000000 kernel/keys/root_maxkeys:1000000 kernel/panic:-1 kernel/panic_on_oops:1 vm/overcommit_memory:1]
-	`, "mounts", mounts, "swaps", "Filename\tType\tSize\tUsed\tPriority\n") {
+- {name: nothing can be read, isSwapOn: <nil>, sysctls: 'map[]'}
+- name: cgroup v2
+  files: [sys/fs/cgroup/cgroup.controllers=cpu, 'proc/self/mounts={mounts}']
+  version: 2
+  isSwapOn: <nil>
+  sysctls: 'map[]'
+- name: cgroup v1
+  files: [sys/fs/cgroup/memory/tasks=1, 'proc/self/mounts={mounts}']
+  version: 1
+  mounts: ['/sys/fs/cgroup/cpu,cpuacct', /sys/fs/cgroup/memory, /sys/fs/cgroup/systemd]
+  isSwapOn: <nil>
+  sysctls: 'map[]'
+- name: cgroup v1 without a table of mounts
+  files: [sys/fs/cgroup/memory/tasks=1]
+  version: 1
+  isSwapOn: <nil>
+  sysctls: 'map[]'
+- {name: swap is off, files: ['proc/swaps={swaps}'], isSwapOn: 'false', sysctls: 'map[]'}
+- name: swap is on
+  files: ["proc/swaps={swaps}/dev/sda2\tpartition\t1\t0\t-2\n"]
+  isSwapOn: 'true'
+  sysctls: 'map[]'
+- name: sysctls
+  files:
+    - "proc/sys/vm/overcommit_memory=1\n"
+    - "proc/sys/vm/panic_on_oom=not a number\n"
+    - "proc/sys/kernel/panic=-1\n"
+    - proc/sys/kernel/panic_on_oops=1
+    - "proc/sys/kernel/keys/root_maxkeys=1000000\n"
+    - "proc/sys/kernel/keys/root_maxbytes=25000000\n"
+    - "proc/sys/kernel/threads-max=5\n"
+  isSwapOn: <nil>
+  sysctls: 'map[kernel/keys/root_maxbytes:25000000 kernel/keys/root_maxkeys:1000000 kernel/panic:-1 kernel/panic_on_oops:1 vm/overcommit_memory:1]'
+`, "mounts", mounts, "swaps", "Filename\tType\tSize\tUsed\tPriority\n") {
 		s := ReadKernelState(writeFiles(t, c.Files))
 		got := []any{s.CgroupVersion, s.CgroupMounts, fmt.Sprint(value(s.Swap)), fmt.Sprint(s.Sysctls)}
 		if diff := cmp.Diff([]any{c.Version, c.Mounts, c.IsSwapOn, c.Sysctls}, got); diff != "" {

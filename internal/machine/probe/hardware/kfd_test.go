@@ -16,22 +16,39 @@ func TestKFD(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = archive.Close() })
 
-	tests := cases.Map[struct {
+	tests := cases.YAML[map[string]struct {
 		ID   string
 		At   []string
 		Want string // GiB of each
 		Why  string
 	}](t, `
-		# Four partitions of 48 GiB each, two domains.
-		mi308      | 1002:74a2
-		  | 0000:0a:00.0 0000:80:00.0 0000:a4:00.0 0000:c8:00.0 0001:0b:00.0 0001:81:00.0 0001:a5:00.0 0001:c9:00.0
-		  | 191.98 |
-		# Partitions, and no memory in the data.
-		mi300x-cpx | 1002:74a1 | 0000:05:00.0 0000:27:00.0 0000:e5:00.0 | - | the driver amdgpu does not report it
-		mi210      | 1002:740f | 0000:63:00.0 0000:43:00.0 0000:e3:00.0 | - | the driver amdgpu does not report it
-		# An older kernel, without a domain. One node exists twice, by a copy of its folder: that is not a second GPU.
-		vega       | 1002:6860 | 0000:19:00.0 | 15.98 |
-	`)
+# Four partitions of 48 GiB each, two domains.
+mi308:
+  id: 1002:74a2
+  at:
+    - 0000:0a:00.0
+    - '0000:80:00.0'
+    - 0000:a4:00.0
+    - 0000:c8:00.0
+    - 0001:0b:00.0
+    - '0001:81:00.0'
+    - 0001:a5:00.0
+    - 0001:c9:00.0
+  want: '191.98'
+# Partitions, and no memory in the data.
+mi300x-cpx:
+  id: 1002:74a1
+  at: ['0000:05:00.0', '0000:27:00.0', 0000:e5:00.0]
+  want: '-'
+  why: the driver amdgpu does not report it
+mi210:
+  id: 1002:740f
+  at: ['0000:63:00.0', '0000:43:00.0', 0000:e3:00.0]
+  want: '-'
+  why: the driver amdgpu does not report it
+# An older kernel, without a domain. One node exists twice, by a copy of its folder: that is not a second GPU.
+vega: {id: '1002:6860', at: ['0000:19:00.0'], want: '15.98'}
+`)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{}

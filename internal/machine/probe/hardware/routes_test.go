@@ -132,21 +132,21 @@ func TestSourceOfARoute(t *testing.T) {
 		return &s
 	}
 
-	for name, c := range cases.Map[struct {
+	for name, c := range cases.YAML[map[string]struct {
 		Interface, Gateway, Source string
 		IsIPv6                     bool
 		Want                       string
 	}](t, `
-		set                | eth0 |             | 192.0.2.1 | false | 192.0.2.1
-		the gateway's      | eth0 | 203.0.113.1 |           | false | 203.0.113.7
-		the first          | eth0 |             |           | false | 198.51.100.7
-		IPv6               | eth0 | fe80::1     |           | true  | 2001:db8::7
-		loopback's         | swp1 | fe80::1     |           | false | 203.0.113.9
-		none               | swp1 |             |           | true  |
-		without interface  |      |             |           | false |
-		unknown interface  | eth9 |             |           | true  |
-		nonsensical things | swp1 | x           |           | true  |
-	`) {
+set: {interface: eth0, source: '192.0.2.1', want: '192.0.2.1'}
+the gateway's: {interface: eth0, gateway: '203.0.113.1', want: '203.0.113.7'}
+the first: {interface: eth0, want: '198.51.100.7'}
+IPv6: {interface: eth0, gateway: fe80::1, isIPv6: true, want: 2001:db8::7}
+loopback's: {interface: swp1, gateway: fe80::1, want: '203.0.113.9'}
+none: {interface: swp1, isIPv6: true}
+without interface: {}
+unknown interface: {interface: eth9, isIPv6: true}
+nonsensical things: {interface: swp1, gateway: x, isIPv6: true}
+`) {
 		in := tape.Route{Interface: optional(c.Interface), Gateway: optional(c.Gateway), Source: optional(c.Source)}
 		got := d.addSource(in, !c.IsIPv6).Source
 		if (got == nil) != (c.Want == "") || got != nil && *got != c.Want {

@@ -55,9 +55,7 @@ ExecStart=/bin/sh -ec 'for check in /etc/greenboot/check/required.d/*.sh; do "$c
 func (m *machine) link(target, path string) {
 	m.T.Helper()
 	path = m.Root + path
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)); err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path)))
 }
 
 // imageCheck returns whether the image works or fails: whether the boot counts as good. Before its checks have ended,
@@ -166,9 +164,7 @@ dpkg --install --force-depends-version old.deb`
 func undo(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operators/one-node.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(page), "## 5. Undo")
 	_, block, _ := strings.Cut(section, "```sh\nprelet rollback 0\n")
 	commands, _, found := strings.Cut(block, "```")
@@ -211,7 +207,5 @@ func (m *machine) makesExtension() {
 	m.chroot("dpkg", "--purge", "prelet")
 	m.link("/usr/lib/systemd/system/"+checkUnit, checkLink)
 	recipe := os.DirFS("../../packaging/image/extension")
-	if err := os.CopyFS(m.Root, recipe); err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, os.CopyFS(m.Root, recipe))
 }

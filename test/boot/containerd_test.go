@@ -56,9 +56,7 @@ WantedBy=multi-user.target
 func exampleSite(t *testing.T, server, pin, pause, mirror string) string {
 	t.Helper()
 	example, err := os.ReadFile("../../examples/containerd/site.hcl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	site := string(example)
 	for _, change := range [][2]string{
@@ -152,9 +150,7 @@ func newContainerdMachine(t *testing.T) (m *containerdMachine, arguments []strin
 	m.put("/etc/credstore/bootstrap-token", c.Token+"\n")
 
 	unit, err := os.ReadFile(filepath.Join(built, "containerd.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.put("/etc/systemd/system/containerd.service", string(unit))
 	m.put("/etc/systemd/system/kernel.service", kernelUnit)
 	m.put("/etc/containerd/config.toml", imageConfig)
@@ -194,9 +190,7 @@ func (m *machine) dialCRI() *grpc.ClientConn {
 	m.T.Helper()
 	socket := fmt.Sprintf("unix:///proc/%d/root%s", m.Leader, runtimeSocket)
 	conn, err := grpc.NewClient(socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 
 	return conn
 }
@@ -211,18 +205,12 @@ func (m *machine) askCRI() containerd {
 	client := runtimeapi.NewRuntimeServiceClient(conn)
 
 	status, err := client.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 	config, err := client.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 
 	c := containerd{Driver: config.GetLinux().GetCgroupDriver().String()}
-	if err := json.Unmarshal([]byte(status.GetInfo()["config"]), &c.Config); err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, json.Unmarshal([]byte(status.GetInfo()["config"]), &c.Config))
 	for _, h := range status.GetRuntimeHandlers() {
 		if h.GetName() != "" { // the default handler
 			c.Handlers = append(c.Handlers, h.GetName())
@@ -246,9 +234,7 @@ func (m *machine) pull(image string) (isPinned bool) {
 		m.T.Fatal(err)
 	}
 	found, err := client.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: spec})
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 
 	return found.GetImage().GetPinned()
 }
@@ -378,9 +364,7 @@ func TestContainerd(t *testing.T) {
 	}
 	m.running()
 
-	if err := os.Remove(m.Root + "/etc/containerd/config.toml"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(m.Root+"/etc/containerd/config.toml"))
 	m.put("/etc/prelet/real.hcl", realConfig)
 	m.configures("three", other.url, "")
 	m.Do("prelet", "run")
@@ -439,5 +423,13 @@ func (m *containerdMachine) checkRefused(what, mirror, more string, says ...stri
 	m.checkProcesses(what, before, true)
 	if !m.pull("registry.example/pause:two") {
 		m.T.Errorf("%s: the sandbox image is not pinned; want the old settings", what)
+	}
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
 	}
 }

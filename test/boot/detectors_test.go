@@ -12,20 +12,14 @@ import (
 func (m *machine) detector(name string) {
 	m.T.Helper()
 	const program = "/usr/lib/prelet/detectors/"
-	if err := hostile.Build(m.T.Context(), m.Root+program+name); err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, hostile.Build(m.T.Context(), m.Root+program+name))
 	sum, _, _ := strings.Cut(m.outside("sha256sum", m.Root+program+name), " ")
 	describe, err := json.Marshal(hostile.Describe(name))
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 	lock, err := json.Marshal(
 		map[string]any{"format_version": 1, "name": name, "sha256": sum, "describe": json.RawMessage(describe)},
 	)
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 	m.put("/usr/lib/prelet/detectors.lock.d/"+name+".json", string(lock))
 }
 
@@ -36,9 +30,7 @@ const landlock = "--system-call-filter=landlock_create_ruleset landlock_add_rule
 func (m *machine) outside(name string, args ...string) string {
 	m.T.Helper()
 	out, err := exec.Command(name, args...).Output()
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 	return string(out)
 }
 

@@ -243,9 +243,7 @@ func (m *machine) afterCut(
 func (m *machine) generation() (newest int) {
 	m.T.Helper()
 	names, err := os.ReadDir(m.Root + "/var/lib/prelet/generations")
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 	for _, e := range names {
 		var n int
 		if _, err := fmt.Sscanf(e.Name(), "%d", &n); err == nil && e.Name() == fmt.Sprint(n) {

@@ -37,9 +37,7 @@ func newControl(t *testing.T) *control {
 	cmd.Dir, cmd.Env, cmd.Stderr = "../kube", append(os.Environ(), "CGO_ENABLED=0"), os.Stderr // as its build.sh compiles
 	untilClosed, err := cmd.StdinPipe()
 	said, err2 := cmd.StdoutPipe()
-	if err := errors.Join(err, err2, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, err2, cmd.Start()))
 	t.Cleanup(func() { _ = untilClosed.Close(); _ = cmd.Wait() })
 	if err := json.NewDecoder(said).Decode(c); err != nil {
 		t.Fatalf("the control plane: got %v and %+v, want what it prints", err, c)
@@ -152,9 +150,7 @@ func TestRealKubelet(t *testing.T) {
 	m.verdict("good")
 	m.well(1)
 	n, err := c.node(t, nodeName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tainted := false
 	for _, taint := range n.Spec.Taints {
 		tainted = tainted || taint.Key == "example.com/fresh" && taint.Value == "yes" && taint.Effect == "NoSchedule"

@@ -75,9 +75,7 @@ func machineOn(t *testing.T, disk func(m *machine, cache string) error) *machine
 	m := &machine{Machine: nspawn.New(t, filepath.Join(cache, "run"))}
 	m.cluster = newCluster(t, m.Name)
 	m.useNetwork(m.Name)
-	if err := disk(m, cache); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk(m, cache))
 	m.put("/etc/machine-id", fmt.Sprintf("%032x\n", time.Now().UnixNano()))
 	m.put("/etc/hostname", nodeName+"\n")
 	m.put("/var/log/journal/.keep", "") // a folder there is what keeps the journal over a kill
@@ -115,9 +113,7 @@ func (m *machine) hasSystemd(least int) bool {
 	if err == nil {
 		_, err = fmt.Sscan(strings.FieldsFunc(version, func(c rune) bool { return c < '0' || c > '9' })[0], &got) // 262~rc1
 	}
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 
 	return got >= least
 }
@@ -246,9 +242,7 @@ func (m *machine) disk() map[string]string {
 			)
 			return nil
 		})
-		if err != nil {
-			m.T.Fatal(err)
-		}
+		must(m.T, err)
 	}
 	return out
 }

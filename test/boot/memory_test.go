@@ -73,18 +73,14 @@ func limitMemory(t *testing.T, bytes int) string {
 		return ""
 	}
 	dir := filepath.Join(hierarchy, fmt.Sprintf("prelet-memory-%d", os.Getpid()))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o755))
 	t.Cleanup(func() { // after the machine is gone
 		if out, err := exec.Command("find", dir, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").
 			CombinedOutput(); err != nil {
 			t.Errorf("removing %s: got %v: %s; want no error", dir, err, out)
 		}
 	})
-	if err := os.WriteFile(dir+"/memory.limit_in_bytes", fmt.Append(nil, bytes), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/memory.limit_in_bytes", fmt.Append(nil, bytes), 0o644))
 	return dir
 }
 

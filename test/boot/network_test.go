@@ -80,9 +80,7 @@ func (c *cluster) back() {
 		return
 	}
 	l, err := listenIn("/run/netns/"+c.netns, c.addr)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.mu.Lock()
 	c.door = l
 	c.mu.Unlock()

@@ -19,9 +19,7 @@ func (m *machine) install(names ...string) {
 			m.T.Fatalf("got %s is in dist/ %d times: make packages; want 1", name, len(found))
 		}
 		text, err := os.ReadFile(found[0])
-		if err != nil {
-			m.T.Fatal(err)
-		}
+		must(m.T, err)
 		m.put("/root/"+name+".deb", string(text))
 		paths = append(paths, "/root/"+name+".deb")
 	}
@@ -150,9 +148,7 @@ func TestOpenVSwitch(t *testing.T) {
 func legacySite(m *machine) string {
 	m.T.Helper()
 	text, err := os.ReadFile("../../examples/legacy-vm/site.hcl")
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 	before, rest, _ := strings.Cut(string(text), `"sha256:`)
 	_, after, ok := strings.Cut(rest, `"`)
 	if !ok || !strings.Contains(after, `stage "restart" "kubelet" {}`) {

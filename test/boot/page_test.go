@@ -11,13 +11,9 @@ import (
 func TestCommandsOfNotUp(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/operators/not-up.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	script, err := os.ReadFile("testdata/boots/not_up.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	commands := 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {

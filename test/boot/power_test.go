@@ -100,9 +100,7 @@ func (m *machine) flush() {
 	if err == nil {
 		err = errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 	}
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 }
 
 // cut takes the power: from one moment to the next nothing more reaches the disk, what was not fsynced by then is
@@ -115,9 +113,7 @@ func (m *machine) cut(h *hold) {
 		const goingDown, noLogFlush = 0x8004587d, 2
 		err = errors.Join(unix.IoctlSetPointerInt(int(f.Fd()), goingDown, noLogFlush), f.Close())
 	}
-	if err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, err)
 	if m.Leader != 0 {
 		_ = syscall.Kill(m.Leader, syscall.SIGKILL)
 	}
@@ -141,9 +137,7 @@ func (m *machine) cut(h *hold) {
 		}
 		return ""
 	})
-	if err := m.mount(); err != nil {
-		m.T.Fatal(err)
-	}
+	must(m.T, m.mount())
 }
 
 // stamp is all that a file is: a cut before COMMIT leaves it, and one of somebody else's keeps it for ever.
@@ -176,13 +170,11 @@ func (m *machine) plantForeign() {
 	m.T.Helper()
 	for _, path := range foreign {
 		m.put(path, "none of ours\n")
-		if err := errors.Join(
+		must(m.T, errors.Join(
 			os.Chmod(m.Root+path, 0o640),
 			os.Chown(m.Root+path, 7, 8),
 			unix.Lsetxattr(m.Root+path, "user.note", []byte("keep"), 0),
-		); err != nil {
-			m.T.Fatal(err)
-		}
+		))
 	}
 }
 
@@ -212,9 +204,7 @@ func (m *machine) litter() (out []string) {
 			}
 			return err
 		})
-		if err != nil {
-			m.T.Fatal(err)
-		}
+		must(m.T, err)
 	}
 	return out
 }

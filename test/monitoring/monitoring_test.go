@@ -20,6 +20,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const (
@@ -132,9 +133,7 @@ func writeMetrics(t *testing.T, run func(*report.Reporter) (fault.Code, string))
 	r.Event(report.Event{Stage: "fetch-ca.cluster", State: report.OK})
 	code, summary := run(r)
 	status := r.Finish(code, summary)
-	if err := errors.Join(r.WriteStatus(), status.WriteMetrics(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(r.WriteStatus(), status.WriteMetrics(dir)))
 
 	return dir
 }
@@ -159,9 +158,7 @@ func startRun(t *testing.T, dir string) *report.Reporter {
 		Now:     time.Now,
 		Redact:  func(s string) string { return s },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return r
 }
@@ -186,9 +183,7 @@ type prometheus string
 func startPrometheus(t *testing.T, nodes map[string]string) prometheus {
 	t.Helper()
 	rules, err := filepath.Abs(files + "/prelet.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	targets := []string{}
 	for _, address := range nodes {
 		targets = append(targets, address)
@@ -202,14 +197,10 @@ func startPrometheus(t *testing.T, nodes map[string]string) prometheus {
 		}},
 	}
 	text, err := json.Marshal(configuration) // JSON is YAML
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	osfile.Write(t, file, text, 0o600)
 
 	address := freeAddress(t)
 	start(t, "prometheus",
@@ -266,10 +257,7 @@ type dashboardQuery struct{ panel, expression string }
 
 func readDashboard(t *testing.T) (queries []dashboardQuery) {
 	t.Helper()
-	text, err := os.ReadFile(files + "/prelet.dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := osfile.Read(t, files+"/prelet.dashboard.json")
 	var dashboard struct {
 		Panels []struct {
 			Title   string `json:"title"`
@@ -278,9 +266,7 @@ func readDashboard(t *testing.T) (queries []dashboardQuery) {
 			} `json:"targets"`
 		} `json:"panels"`
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &dashboard))
 
 	for _, p := range dashboard.Panels {
 		for _, target := range p.Targets {
@@ -302,9 +288,7 @@ func start(t *testing.T, name string, args ...string) {
 	var output strings.Builder
 	command.Stdout = &output
 	command.Stderr = &output
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command.Start())
 
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
@@ -318,9 +302,7 @@ func start(t *testing.T, name string, args ...string) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 
 	return listener.Addr().String()
@@ -336,4 +318,12 @@ func waitFor(t *testing.T, what string, check func() error) {
 		}
 	}
 	t.Fatalf("%s: not after %s: %v; want it", what, most, err)
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

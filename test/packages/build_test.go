@@ -31,12 +31,8 @@ func buildPackages(t *testing.T, version string) builds {
 	}
 
 	folder, err := filepath.Abs(filepath.Join(".cache", "packages-"+version))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(folder); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.RemoveAll(folder))
 	if version == newer {
 		env := []string{"SOURCE_DATE_EPOCH=" + commitTime(t)}
 		build(t, copyTree(t), env, "sh", "-c", `
@@ -105,9 +101,7 @@ func output(t *testing.T, name string, args ...string) string {
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return content
 }

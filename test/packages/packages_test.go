@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/test/matrix"
 )
 
@@ -264,9 +265,7 @@ func TestRPMDependencies(t *testing.T) {
 		dir := t.TempDir()
 		text := "name: stub-" + strings.ReplaceAll(strings.Trim(name, "/"), "/", "-") + "\narch: all\nversion: " + version +
 			"\nprovides: ['" + name + " = " + version + "']\n"
-		if err := os.WriteFile(filepath.Join(dir, "nfpm.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		osfile.Write(t, filepath.Join(dir, "nfpm.yaml"), text, 0o600)
 		build(t, dir, nil, absolute(t, "../../bin/nfpm"), "package", "--packager", "rpm", "--target", "stub.rpm")
 		if out, err := rpm("--install", filepath.Join(dir, "stub.rpm")); err != nil {
 			t.Fatalf("rpm --install of a stand-in for %s: got %v, want no error\n%s", name, err, out)
@@ -307,9 +306,7 @@ func testWithoutProc(t *testing.T, r *root) {
 		t.Skip("systemd-sysusers needs /proc")
 	}
 	deb := copyTo(r, buildPackages(t, older).deb)
-	if err := syscall.Unmount(r.dir+"/proc", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Unmount(r.dir+"/proc", 0))
 
 	r.dpkg("--install", deb)
 	r.checkCalls("install without /proc", preset, reload)
@@ -322,10 +319,7 @@ func testWithoutProc(t *testing.T, r *root) {
 // copyTo copies a package into the root and returns its path there.
 func copyTo(r *root, deb string) string {
 	r.t.Helper()
-	content, err := os.ReadFile(deb)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	content := osfile.Read(r.t, deb)
 	r.write("/"+filepath.Base(deb), string(content))
 
 	return "/" + filepath.Base(deb)
@@ -336,9 +330,7 @@ func copyTo(r *root, deb string) string {
 func (r *root) hasOldSystemd() bool {
 	r.t.Helper()
 	version, err := matrix.Systemd(r.dir)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 
 	return version < "249"
 }

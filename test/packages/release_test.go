@@ -104,14 +104,10 @@ func TestReleaseLint(t *testing.T) {
 func relativeCpio(t *testing.T) string {
 	t.Helper()
 	cpio, err := exec.LookPath("cpio")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	script := "#!/bin/sh\nexec " + cpio + " --no-absolute-filenames \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "cpio"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "cpio"), []byte(script), 0o700))
 
 	return dir
 }
@@ -160,9 +156,7 @@ func TestSums(t *testing.T) {
 	build(t, folder, nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
 
 	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		isSum := strings.HasPrefix(f.Name(), "SHA256SUMS")
 		if !isSum && !bytes.Contains(sums, []byte("  "+f.Name()+"\n")) {
@@ -289,9 +283,7 @@ func TestImage(t *testing.T) {
 		"sh", archive, older)
 
 	rootDir := filepath.Join(dir, "root")
-	if err := os.Mkdir(rootDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(rootDir, 0o755))
 	build(t, dir, nil, "sh", "-ec", `for layer in "$1"/*; do
 		if tar -tzf "$layer" >/dev/null 2>&1; then tar -C root -xpzf "$layer"; fi
 	done; mkdir root/workspace/site root/proc; cp "$2" root/workspace/site/`, "sh", runtime.GOARCH, absolute(t, "../../examples/minimal/site.hcl"))
@@ -384,9 +376,15 @@ func TestSysupdate(t *testing.T) {
 func absolute(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	return path
+}
+
+// must ends a test if what it needs fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
 }

@@ -33,9 +33,7 @@ type root struct {
 func newRoot(t *testing.T, suite string) *root {
 	t.Helper()
 	lower, err := filepath.Abs(filepath.Join(".cache", suite))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	requireWanted(t)
 	if _, err := os.Stat(lower); err != nil {
 		t.Fatalf("%v. Try: test/packages/roots.sh", err)
@@ -51,9 +49,7 @@ func newRoot(t *testing.T, suite string) *root {
 	mount(t, "tmpfs", disk, "tmpfs", 0, "mode=0755")
 	r := &root{t: t, dir: filepath.Join(disk, "root")}
 	for _, dir := range []string{"upper", "work", "root"} {
-		if err := os.Mkdir(filepath.Join(disk, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(disk, dir), 0o755))
 	}
 	mount(t, "overlay", r.dir, "overlay", 0,
 		fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", lower, disk, disk))
@@ -98,12 +94,8 @@ func (r *root) run(name string, args ...string) string {
 func (r *root) write(path, content string) {
 	r.t.Helper()
 	path = filepath.Join(r.dir, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(r.t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // exists reports whether something is at path. A link is not followed.
@@ -134,9 +126,7 @@ func (r *root) state(folders ...string) map[string]string {
 
 			return err
 		})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, err)
 	}
 
 	return state

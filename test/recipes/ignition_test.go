@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const ignition = "/usr/lib/dracut/modules.d/30ignition/ignition"
@@ -14,9 +16,9 @@ const ignition = "/usr/lib/dracut/modules.d/30ignition/ignition"
 func provision(t *testing.T, m *machine, server *enrollServer) (output string, err error) {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.WriteFile(dir+"/enroll-ca.crt", []byte(server.ca), 0o600))
+	osfile.Write(t, dir+"/enroll-ca.crt", server.ca, 0o600)
 	recipe := server.fill(readFile(t, "../../packaging/image/recipes/ignition/node.bu"))
-	must(t, os.WriteFile(dir+"/node.bu", []byte(recipe), 0o600))
+	osfile.Write(t, dir+"/node.bu", recipe, 0o600)
 	butane := exec.Command(".cache/bin/butane", "--strict", "--files-dir", dir, "--output", dir+"/config.ign",
 		dir+"/node.bu")
 	if out, err := butane.CombinedOutput(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const packerRecipe = "../../packaging/image/recipes/packer/"
@@ -42,13 +44,13 @@ func TestPacker(t *testing.T) {
 
 	dir := t.TempDir()
 	template := strings.Replace(readFile(t, packerRecipe+"node.pkr.hcl"), "source.qemu.node", "source.null.node", 1)
-	must(t, os.WriteFile(dir+"/node.pkr.hcl", []byte(template), 0o600))
-	must(t, os.WriteFile(dir+"/null.pkr.hcl", []byte(`source "null" "node" {
+	osfile.Write(t, dir+"/node.pkr.hcl", template, 0o600)
+	osfile.Write(t, dir+"/null.pkr.hcl", `source "null" "node" {
   ssh_host             = "`+m.address()+`"
   ssh_username         = "root"
   ssh_private_key_file = "`+key+`"
 }
-`), 0o600))
+`, 0o600)
 	out := packer(t, append(append([]string{"build", "-color=false"}, variables...), dir)...)
 	if !strings.Contains(out, "The image is sealed") || !m.Exists("/usr/lib/prelet/seal.json") {
 		t.Errorf("packer build: got no sealed image\n%s", out)

@@ -56,7 +56,6 @@ type testMachine struct {
 	lacks      func(pid uint32, flags []string) error
 	jitter     float64
 	object     sync.Mutex                  // of the Node: conditions are patched in parallel with a look at it
-	nodeReady  bool                        // the Node is Ready
 	nodeID     func(m *testMachine) string // the machine id in the Node
 	kubeletLog []string
 
@@ -81,7 +80,6 @@ type units struct {
 	gate    string
 	inside  bool // we are prelet.service at boot
 	gone    bool // D-Bus does not answer
-	masked  bool
 	kubelet activation.Unit
 	self    activation.Unit // prelet.service
 	starts  []string        // what the gate said at each start of the kubelet
@@ -97,9 +95,8 @@ type units struct {
 	act     func(verb string) (string, error)
 
 	onReload func()
-	noOrder  bool // systemd does not answer which unit runs this process
-	noVerify bool // prelet-verify.service is not installed
-	noJudge  bool // it is masked
+	noOrder  bool            // systemd does not answer which unit runs this process
+	verifier activation.Unit // prelet-verify.service; with Load masked or not-found it does not start
 	version  string
 }
 
@@ -109,10 +106,8 @@ func (u *units) Look(_ context.Context, name string) (activation.Unit, error) {
 	switch {
 	case u.gone:
 		return activation.Unit{}, errors.New("connection refused")
-	case name == machine.VerifyUnit && u.noJudge:
-		return activation.Unit{Name: name, Load: "masked", State: unitfile.State{Active: "inactive"}}, nil
-	case name == u.kubelet.Name && u.masked:
-		return activation.Unit{Name: name, Load: "masked", State: unitfile.State{Active: "inactive"}}, nil
+	case name == machine.VerifyUnit && u.verifier.Load == "masked":
+		return u.verifier, nil
 	case name == u.kubelet.Name:
 		return u.kubelet, nil
 	case name == machine.ApplyUnit && u.apply != nil:
@@ -148,7 +143,7 @@ func (u *units) IsRestarting(context.Context, string) (bool, error) { return u.r
 
 func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
 	u.acts = append(u.acts, "start "+name)
-	if name == machine.VerifyUnit && u.noVerify {
+	if name == machine.VerifyUnit && u.verifier.Load == "not-found" {
 		return "", errors.New("Unit prelet-verify.service not found.")
 	}
 	if name == machine.ApplyUnit && u.apply != nil {
@@ -365,7 +360,7 @@ func (m *testMachine) Node(_ context.Context, name string) (kubelet.NodeObject, 
 	}
 	return kubelet.NodeObject{
 		Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Conditions: m.conditions, Age: -1,
-		Ready: m.nodeReady, MachineID: m.reported(),
+		Ready: slices.Contains(m.conditions, condition.Condition{Type: "Ready", Status: "True"}), MachineID: m.reported(),
 	}, nil
 }
 
@@ -591,7 +586,7 @@ func (m *testMachine) boot() (run, verify ended) {
 	m.now += time.Second // that the processes take
 	m.units.start()
 	verify.exit = -1
-	if m.startsVerify() && !m.units.noJudge {
+	if m.startsVerify() && m.units.verifier.Load != "masked" {
 		verify = m.as(machine.VerifyUnit, "verify")
 	}
 	return run, verify

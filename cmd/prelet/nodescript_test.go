@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +25,6 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/platform/nodefile/hangfs"
-	"github.com/prelet/prelet/internal/platform/unitfile"
 	"github.com/prelet/prelet/internal/testing/osfile"
 	"github.com/prelet/prelet/internal/testing/sample"
 	"github.com/prelet/prelet/internal/testing/script"
@@ -508,20 +506,20 @@ func (n *scriptNode) kubeletVerbs() map[string]func(a []string) {
 			n.kubelet.Active, n.kubelet.Sub, n.kubelet.MainPID = "activating", "auto-restart", 0
 			n.units.start()
 		},
-		"is":       func(a []string) { n.kubelet.Name = a[0] }, // its unit has this name
-		"masked":   func([]string) { n.masked = true },
-		"unmasked": func([]string) { n.masked = false },
 
-		// It does not join, joins under a name with its certificate in a file, or has joined.
+		// It does not join, joins under a name with its certificate in a file, or has joined: n1 by its kubeconfig only.
 		"waits":    func([]string) { n.onStart = nil },
 		"joins-as": func(a []string) { n.onStart = n.joinAs(a[0]) },
-		"join": func(a []string) {
+		"joined": func(a []string) {
+			if len(a) == 0 {
+				n.put(kubeletConf, string(n.server.NodeKubeconfig("n1")))
+				return
+			}
 			const bootstrap = "/etc/kubernetes/bootstrap-kubelet.conf"
 			n.put(bootstrap, "x")
 			n.joinAs(a[0])()
 			n.Must(os.Remove(n.root + bootstrap))
 		},
-		"has-kubeconfig": func([]string) { n.put(kubeletConf, string(n.server.NodeKubeconfig("n1"))) },
 		"key-of-another-certificate": func([]string) {
 			cert, _ := n.server.IssueNode("n1")
 			_, key := n.server.IssueNode("n1")
@@ -563,7 +561,6 @@ func (n *scriptNode) systemdVerbs() map[string]func(a []string) {
 		"mounts":        n.mountUnits,
 		"jobs-end":      n.jobsEnd,
 		"job-of-prelet": func(a []string) { n.restart = a[0] == "restart" },
-		"verify-unit":   func(a []string) { n.noJudge, n.noVerify = a[0] == "masked", a[0] == "none" },
 		"apply-unit":    n.applyUnit,
 	}
 }
@@ -575,31 +572,23 @@ func (n *scriptNode) unit(name string) *activation.Unit {
 		return &n.kubelet
 	case machine.BootUnit:
 		return &n.self
+	case machine.VerifyUnit:
+		n.verifier.Name = name
+
+		return &n.verifier
 	}
 	n.other.Name = name
 
 	return &n.other
 }
 
-// assign sets fields of activation.Unit, each as FIELD=VALUE.
+// assign sets fields of activation.Unit. A time may be now.
 func (n *scriptNode) assign(unit *activation.Unit, assignments []string) {
-	for _, assignment := range assignments {
-		name, text, _ := strings.Cut(assignment, "=")
-		switch v := reflect.ValueOf(unit).Elem().FieldByName(name).Addr().Interface().(type) {
-		case *time.Duration:
-			if *v = n.now; text != "now" {
-				*v = n.Duration(text)
-			}
-		case *string:
-			*v = text
-		case *[]unitfile.EnvironmentFile:
-			if *v = (*v)[:0:0]; text != "" {
-				*v = append(*v, unitfile.EnvironmentFile{Path: text})
-			}
-		default:
-			_, err := fmt.Sscan(text, v)
-			n.Must(err)
+	for _, a := range assignments {
+		if name, isNow := strings.CutSuffix(a, "=now"); isNow {
+			a = name + "=" + n.now.String()
 		}
+		n.Must(script.Assign(unit, []string{a}))
 	}
 }
 
@@ -675,11 +664,6 @@ func (n *scriptNode) takeRequests() {
 
 // clusterVerbs are what the API server does, and what other clients do to the Node.
 func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
-	addCondition := func(a []string) {
-		typ, status, _ := strings.Cut(a[0], "=")
-		n.conditions = append(n.conditions, condition.Condition{Type: typ, Status: status})
-	}
-
 	return map[string]func(a []string){
 		"unreachable": func([]string) { n.server.Close() },
 		"answers":     n.answers,
@@ -688,16 +672,15 @@ func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
 			text := string(must(os.ReadFile(n.path(a[0]))))
 			n.server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": text})
 		},
-		// The Node n1 is that of the machine with this id, with this status of the condition Ready.
-		"node": func(a []string) {
+		"node": func(a []string) { // the machine id of n1, and the status of its condition Ready
+			var node struct{ MachineID, Ready string }
+			n.Must(script.Assign(&node, a))
 			const begin = `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":`
 			n.server.SetNode("n1", fmt.Appendf(nil, begin+
-				`{"nodeInfo":{"machineID":%q},"conditions":[{"type":"Ready","status":%q}]}}`, a[0], a[1]))
+				`{"nodeInfo":{"machineID":%q},"conditions":[{"type":"Ready","status":%q}]}}`, node.MachineID, node.Ready))
 		},
-		"jitter":         func(a []string) { n.jitter = float64(n.Number(a[0], 10)) / 100 }, // in %, of each wait
-		"forget-patches": func([]string) { clear(n.sent) },
+		"jitter": func(a []string) { n.jitter = float64(n.Number(a[0], 10)) / 100 }, // in %, of each wait
 
-		"ready": func(a []string) { n.nodeReady = a[0] == "true" },
 		"machines": func(ids []string) { // machines with these ids update the Node in turn
 			n.nodeID = func(*testMachine) string {
 				const update = 10 * time.Second
@@ -714,11 +697,11 @@ func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
 		},
 		"conditions": func(a []string) { // each as TYPE=STATUS
 			n.conditions = nil
-			for i := range a {
-				addCondition(a[i:])
+			for _, text := range a {
+				typ, status, _ := strings.Cut(text, "=")
+				n.conditions = append(n.conditions, condition.Condition{Type: typ, Status: status})
 			}
 		},
-		"add-condition": addCondition,
 	}
 }
 
@@ -756,8 +739,9 @@ func (n *scriptNode) listRequests(a []string) {
 	})
 }
 
-// snapshot: what `same` compares with.
+// snapshot: what `same` and `patched` compare with.
 func (n *scriptNode) snapshot([]string) {
+	clear(n.sent)
 	n.before.disk, n.before.files = n.disk(), withoutOwn(n.disk())
 	n.before.pid, n.before.starts, n.before.requests = n.kubelet.MainPID, len(n.starts), len(n.server.Requests())
 }

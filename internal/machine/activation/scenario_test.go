@@ -47,8 +47,7 @@ type node struct {
 	sources    map[string]string
 	labels     map[string]string // of the Node object
 	taints     []kubelet.Taint
-	age        time.Duration
-	deleted    string
+	object     kubelet.NodeObject // what else is of the Node
 	patches    int
 	configz    func() []string
 	serving    error
@@ -78,9 +77,7 @@ type node struct {
 	isSignalled bool     // before the next run
 	since       snapshot
 
-	timeout  time.Duration
-	bound    time.Duration
-	rollback bool
+	timeout time.Duration
 }
 
 const (
@@ -91,7 +88,7 @@ const (
 )
 
 func newNode(t testing.TB) *node {
-	n := &node{t: t, disk: inMemory(t), apiserver: true, timeout: 2 * time.Minute, rollback: true}
+	n := &node{t: t, disk: inMemory(t), apiserver: true, timeout: 2 * time.Minute, labels: map[string]string{}}
 	for _, dir := range []string{"/etc/kubernetes/kubelet.conf.d", "/etc/default"} {
 		must(t, os.MkdirAll(n.disk+dir, 0o755))
 	}
@@ -126,7 +123,7 @@ func (n *node) reboot() {
 		t:          n.t,
 		clk:        n.clk,
 		gate:       gatePath(n.run),
-		restarts:   10 * time.Second,
+		settings:   settings{RestartSec: 10 * time.Second},
 		startLimit: 90 * time.Second,
 	}
 	n.systemd.unit = kubeletUnit(n.run)
@@ -143,6 +140,10 @@ func (n *node) reboot() {
 		},
 	}
 	n.systemd.otherEnds = n.ntpEnds
+	n.systemd.skips = func() bool {
+		return n.systemd.SkipsWith != "" && strings.Contains(n.read(configPath), n.systemd.SkipsWith)
+	}
+	n.Set("GATE", gatePath(n.run))
 	n.systemd.behave = n.behave
 	n.systemd.lockHeld = func() bool { return n.locked }
 	n.systemd.onStart = n.checkWhole
@@ -229,7 +230,8 @@ func (n *node) Node(_ context.Context, name string) (kubelet.NodeObject, error) 
 		return kubelet.NodeObject{}, unknownError{errors.New("the apiserver does not answer")}
 	}
 
-	out := kubelet.NodeObject{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age, Deleted: n.deleted}
+	out := n.object
+	out.Name, out.Labels, out.Taints = name, n.labels, n.taints
 	if n.reports != nil {
 		out.MachineID = n.reports()
 	}
@@ -410,8 +412,7 @@ func (n *node) spec(config string) Spec {
 		Start: Start{
 			Unit:          DefaultUnit,
 			TimeoutMillis: n.timeout.Milliseconds(),
-			BoundMillis:   n.bound.Milliseconds(),
-			Rollback:      n.rollback,
+			Rollback:      true,
 			UnitFiles:     n.unitFiles,
 		},
 		KubeletState: KubeletState{
@@ -584,7 +585,7 @@ func (n *node) generations() (all string) {
 
 // ntpEnds is the other unit, which fails on a file that says "broken".
 func (n *node) ntpEnds() string {
-	if n.read(ntpPath) == "broken" {
+	if n.read(ntpPath) == "broken" && !n.systemd.Healthy {
 		return "failed"
 	}
 

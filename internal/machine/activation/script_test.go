@@ -3,7 +3,6 @@ package activation
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -309,10 +308,6 @@ func (n *node) cmdSite(a []string) error {
 		n.shape = a[1:]
 	case "holds": // [WHY]: it holds the kubelet, or no longer
 		n.held = strings.Join(a[1:], " ")
-	case "bound": // DURATION, of the activation
-		n.bound = n.Duration(a[1])
-	case "no-rollback":
-		n.rollback = false
 	case "unit-files": // yes or no: it has a unit file
 		n.unitFiles = a[1] == "yes"
 	case "other-file": // CONTENT ACTION: it has a file that another unit reads
@@ -329,10 +324,6 @@ func (n *node) cmdKubelet(a []string) error {
 	switch a[0] {
 	case "conduct": // [CONFIG]: each process behaves as with this one, or no longer
 		n.conduct = all
-	case "heals":
-		n.systemd.conduct.healthz = true
-	case "older": // its process is older than the files
-		n.systemd.unit.Started = time.Second
 	case "joined": // the files are those of a node that has joined
 		n.joined = true
 	case "log": // LINE…
@@ -381,41 +372,29 @@ func (n *node) cmdSystemd(a []string) error {
 		s.endPrelet()
 		n.clk.advance(time.Second)
 		s.ordered = true
-	case "stops": // DURATION: how long a stop takes
-		s.stopping = n.Duration(a[1])
-	case "restart-sec": // DURATION
-		s.restarts = n.Duration(a[1])
-	case "no-restart":
-		s.noRestart = true
-	case "dependency-fails":
-		s.dependency = true
-	case "blind": // it does not notice that a unit file changed
-		s.blind = true
-	case "skips": // WORD: a condition of the unit does not hold with this word in the configuration
-		s.skips = func() bool { return strings.Contains(n.read(configPath), a[1]) }
-	case "gate": // optional or none, in the kubelet's unit
-		if s.unit.EnvironmentFiles[0].Optional = true; a[1] == "none" {
-			s.unit.EnvironmentFiles = nil
-		}
 	case "end": // RESULT: of the kubelet's process
 		s.fail(a[1])
-	case "job": // KIND: somebody requests it
-		s.enqueue(a[1])
-	case "disabled":
-		s.end("canceled")
-		s.unit.File = "disabled"
+	case "job": // KIND: somebody requests it, or with none cancels it
+		if a[1] == "none" {
+			s.end("canceled")
+		} else {
+			s.enqueue(a[1])
+		}
 	case "mounts": // PATH=STATE…
 		s.mounts = nil
 		for _, text := range a[1:] {
 			path, state, _ := strings.Cut(text, "=")
 			s.mounts = append(s.mounts, Mount{Path: path, Unit: "x.mount", State: state, Active: state == "active"})
 		}
-	case "unit": // JSON, over the kubelet's
-		return json.Unmarshal([]byte(a[1]), &s.unit)
-	case "other-unit": // JSON
-		return json.Unmarshal([]byte(a[1]), &s.other)
-	case "other-ends": // healthy, whatever its file says
-		s.otherEnds = func() string { return "" }
+	case "unit": // NAME FIELD=VALUE…
+		unit := &s.unit
+		if a[1] == s.other.Name {
+			unit = &s.other
+		}
+		return script.Assign(&struct {
+			*Unit
+			*settings
+		}{unit, &s.settings}, a[2:])
 	default:
 		return script.Unknown("verb", a[0])
 	}
@@ -427,10 +406,11 @@ func (n *node) cmdCluster(a []string) error {
 	switch a[0] {
 	case "unreachable", "reachable":
 		n.apiserver = a[0] == "reachable"
-	case "labels": // NAME=VALUE…
-		n.labels = parsePairs(a[1:])
-	case "label": // NAME=VALUE…, in addition
-		maps.Copy(n.labels, parsePairs(a[1:]))
+	case "label": // NAME=VALUE…
+		for _, text := range a[1:] {
+			name, value, _ := strings.Cut(text, "=")
+			n.labels[name] = value
+		}
 	case "taints": // TAINT…
 		n.taints = nil
 		for _, text := range a[1:] {
@@ -438,10 +418,8 @@ func (n *node) cmdCluster(a []string) error {
 			n.Must(err)
 			n.taints = append(n.taints, taint)
 		}
-	case "age": // DURATION, of the Node
-		n.age = n.Duration(a[1])
-	case "deleted": // TIME
-		n.deleted = a[1]
+	case "node": // FIELD=VALUE…
+		return script.Assign(&n.object, a[1:])
 	case "machines": // ID…: they update the Node in turn, each until a kubelet updates it again; "-" is this one
 		const updateEvery = 10 * time.Second
 		ids, began := a[1:], time.Duration(0)
@@ -455,16 +433,6 @@ func (n *node) cmdCluster(a []string) error {
 	}
 
 	return nil
-}
-
-func parsePairs(args []string) map[string]string {
-	m := map[string]string{}
-	for _, arg := range args {
-		key, value, _ := strings.Cut(arg, "=")
-		m[key] = value
-	}
-
-	return m
 }
 
 func (n *node) cmdClock(a []string) error {

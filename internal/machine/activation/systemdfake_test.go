@@ -88,12 +88,10 @@ type fakeSystemd struct {
 	unit Unit
 	gate string
 
-	restarts     time.Duration // RestartSec=
-	noRestart    bool          // Restart=no
-	stopping     time.Duration // how long a stop takes
+	settings
+
 	startLimit   time.Duration // TimeoutStartSec= of Type=notify
 	mounts       []Mount
-	dependency   bool // a required unit fails
 	ordered      bool // prelet.service has a job, and the unit is ordered after it
 	insidePrelet bool // the caller is that prelet.service
 	unreachable  bool // D-Bus does not answer
@@ -111,12 +109,22 @@ type fakeSystemd struct {
 	conduct conduct
 	starts  []startSeen
 	reloads int
-	unread  int  // systemd has read the unit file after so many reloads
-	blind   bool // systemd does not notice that a unit file changed
+	unread  int // systemd has read the unit file after so many reloads
 
 	// lockHeld reports whether the caller holds the store's lock: it must not wait for a start then.
 	lockHeld func() bool
 	onStart  func() // at each exec
+}
+
+// settings of units that a Unit does not have.
+type settings struct {
+	RestartSec      time.Duration
+	NoRestart       bool          // Restart=no
+	StopTakes       time.Duration // how long a stop takes
+	DependencyFails bool          // a required unit fails
+	Blind           bool          // systemd does not notice that a unit file changed
+	SkipsWith       string        // a Condition= does not hold with this word in the configuration
+	Healthy         bool          // the other unit, whatever its file says
 }
 
 // conduct is the behaviour of a kubelet process.
@@ -153,7 +161,7 @@ func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
 		u.Job = f.job.id
 	}
 
-	u.Unread = f.reloads < f.unread && !f.blind
+	u.Unread = f.reloads < f.unread && !f.Blind
 
 	return u, nil
 }
@@ -306,7 +314,7 @@ func (f *fakeSystemd) runJob() {
 	}
 
 	if j.kind == "stop" {
-		f.clk.schedule(max(f.stopping, 2*time.Millisecond), func() {
+		f.clk.schedule(max(f.StopTakes, 2*time.Millisecond), func() {
 			if f.job == j {
 				f.setDead("inactive", "dead", "success")
 				f.end("done")
@@ -320,7 +328,7 @@ func (f *fakeSystemd) runJob() {
 		return // endPrelet runs it, or the start is in progress
 	}
 
-	if f.dependency {
+	if f.DependencyFails {
 		f.end("dependency")
 		return
 	}
@@ -414,14 +422,14 @@ func (f *fakeSystemd) fail(result string) {
 		f.end("failed")
 	}
 
-	if f.noRestart {
+	if f.NoRestart {
 		f.setDead("failed", "failed", result)
 		return
 	}
 
 	f.setDead("activating", "auto-restart", result)
-	f.unit.NextStart = f.clk.now + f.restarts
-	f.schedule(f.life, f.restarts, func() {
+	f.unit.NextStart = f.clk.now + f.RestartSec
+	f.schedule(f.life, f.RestartSec, func() {
 		f.unit.Restarts++
 		f.exec()
 	})
@@ -440,7 +448,7 @@ func TestFakeSystemd(t *testing.T) {
 		t:          t,
 		clk:        clk,
 		gate:       gatePath(dir),
-		restarts:   10 * time.Second,
+		settings:   settings{RestartSec: 10 * time.Second},
 		startLimit: 90 * time.Second,
 		lockHeld:   func() bool { return false },
 	}
@@ -516,7 +524,7 @@ func TestFakeSystemd(t *testing.T) {
 	f.stopByHand()
 	clk.advance(time.Second)
 
-	f.dependency = true
+	f.DependencyFails = true
 	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "dependency" || look().Active != "inactive" {
 		t.Fatalf("dependency: %s; want dependency", r)
 	}

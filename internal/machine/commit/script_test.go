@@ -62,6 +62,7 @@ func (n *runNode) commands() map[string]script.Command {
 		"hold":     n.hold,
 		"on":       n.on,
 		"kubelet":  n.kubeletDoes,
+		"systemd":  func(a []string) error { return script.Assign(&n.kubelet, a[2:]) },
 		"cluster":  n.clusterDoes,
 		"clock":    n.clock,
 	}
@@ -231,16 +232,10 @@ func (n *runNode) on(a []string) error {
 	return nil
 }
 
-// kubelet running|stopped|waiting|seen|unhealthy SITE...: it waits for the gate; a commit has noted that it runs or
-// waits; it is unhealthy with the files of these sites.
+// kubelet seen|unhealthy SITE...: a commit has noted that it runs or waits; it is unhealthy with the files of these
+// sites.
 func (n *runNode) kubeletDoes(a []string) error {
 	switch a[0] {
-	case "running":
-		n.kubelet.Started, n.kubelet.MainPID = time.Second, 7
-	case "stopped":
-		n.stopKubelet()
-	case "waiting":
-		n.kubelet.Active, n.kubelet.Sub = "activating", "auto-restart"
 	case "seen":
 		return n.Machine.Gate.MarkSeen()
 	case "unhealthy":

@@ -1,7 +1,9 @@
 package script
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -405,6 +407,31 @@ func (p *Player) Duration(text string) time.Duration {
 	}
 
 	return d
+}
+
+// Assign sets fields of a struct, each as FIELD=VALUE: a text, a duration, or JSON.
+func Assign(to any, assignments []string) error {
+	for _, assignment := range assignments {
+		name, text, _ := strings.Cut(assignment, "=")
+		field := reflect.ValueOf(to).Elem().FieldByName(name)
+		if !field.IsValid() {
+			return Unknown("field", name)
+		}
+		var err error
+		switch v := field.Addr().Interface().(type) {
+		case *time.Duration:
+			*v, err = time.ParseDuration(text)
+		case *string:
+			*v = text
+		default:
+			err = json.Unmarshal([]byte(text), v)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", assignment, err)
+		}
+	}
+
+	return nil
 }
 
 // Must ends the test if a step that a command needs has failed.

@@ -111,31 +111,36 @@ func listDifferences(p *evaluate.Plan, running map[string]any, version string) (
 
 // listAllowed returns the values that a field may have for a computed one: none and zero select the default.
 func listAllowed(p *evaluate.Plan, minor int, field string, computed any) []any {
-	if isZero(computed) {
+	switch {
+	case isZero(computed) && field == reportFrequency && p.Node.FindPath("config-dir") != "":
+		// A drop-in may set it to null, after the defaults of the file: then it is that of the update.
+		return []any{computed, defaultOf(p, minor, field), "10s"}
+	case isZero(computed):
 		return []any{computed, defaultOf(p, minor, field)}
 	}
 
 	return []any{computed}
 }
 
+const reportFrequency = "nodeStatusReportFrequency"
+
 // otherDefaults are those that prelet does not compute.
 //
 // Source: pkg/kubelet/apis/config/v1beta1/defaults.go.
 func otherDefaults(p *evaluate.Plan) map[string]any {
 	defaults := map[string]any{
-		"enforceNodeAllocatable":    []any{"pods"},
-		"logging.flushFrequency":    "5s",
-		"logging.format":            "text",
-		"nodeStatusReportFrequency": p.Node.Config["nodeStatusUpdateFrequency"], // of the file
-		"podPidsLimit":              -1,
+		"enforceNodeAllocatable": []any{"pods"},
+		"logging.flushFrequency": "5s",
+		"logging.format":         "text",
+		reportFrequency:          p.Node.Config["nodeStatusUpdateFrequency"], // of the file
+		"podPidsLimit":           -1,
 	}
-	const report = "nodeStatusReportFrequency"
-	_, isOfFile := p.Node.Config[report]
-	switch zero, isSet := p.Node.Effective[report]; {
+	_, isOfFile := p.Node.Config[reportFrequency]
+	switch zero, isSet := p.Node.Effective[reportFrequency]; {
 	case isSet && isZero(zero) && !isOfFile: // of a drop-in, after the defaults of the file
-		defaults[report] = cmp.Or(p.Node.Effective["nodeStatusUpdateFrequency"], any("10s"))
-	case isZero(defaults[report]):
-		defaults[report] = "5m"
+		defaults[reportFrequency] = cmp.Or(p.Node.Effective["nodeStatusUpdateFrequency"], any("10s"))
+	case isZero(defaults[reportFrequency]):
+		defaults[reportFrequency] = "5m"
 	}
 
 	return defaults

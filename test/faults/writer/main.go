@@ -129,17 +129,18 @@ func step(m *activation.StateMachine, store *generation.Store, sc scenario.Scena
 }
 
 func commit(m *activation.StateMachine, store *generation.Store, p generation.Proposal) error {
-	t, err := store.Begin(p)
-	if errors.Is(err, generation.ErrNothing) {
+	c, err := store.Compare(p)
+	switch {
+	case err != nil:
+		return err
+	case c.ChangesNothing(p):
 		return judge(m, store)
 	}
-	if err != nil {
-		return err
-	}
-	out, err := m.Enter(context.Background(), activation.Entry{
-		On:     activation.OnChange,
-		Staged: &activation.StagedCommit{Txn: t, Spec: activation.Spec{Start: activation.Start{Rollback: true}}},
-	})
+	out, err := m.Enter(context.Background(), activation.Entry{On: activation.OnChange, Change: &activation.Change{
+		Proposal: p,
+		Compared: c,
+		Spec:     activation.Spec{Start: activation.Start{Rollback: true}},
+	}})
 	if err != nil {
 		return err
 	}

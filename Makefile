@@ -263,7 +263,7 @@ race: ## run the tests of what starts goroutines with the race detector (C compi
 # TestBombs measures memory, of which the detector takes several times as much.
 .PHONY: race-all
 race-all: ## run all tests with the race detector (20 minutes, C compiler)
-	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 30m -skip '^TestBombs$$' ./...); done
+	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 90m -skip '^Test(Bombs|Asserts)$$' ./...); done
 
 .PHONY: vulnerabilities
 vulnerabilities: ## list known vulnerabilities in linked packages (needs vuln.go.dev)

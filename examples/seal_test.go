@@ -121,7 +121,8 @@ func runBelow(t *testing.T, e example, root, facts string) {
 	}
 	ran, err := run.Run(context.Background(), testEnv(t), run.RunOptions{Where: w})
 	if err != nil || ran.Code != fault.Code("") {
-		t.Fatalf("run on %s: got %v, %s, %v, %v; want no error", facts, err, ran.Code, ran.Summary, ran.Messages)
+		messages, _ := ran.Explain()
+		t.Fatalf("run on %s: got %v, %s, %v, %v; want no error", facts, err, ran.Code, ran.Summary, messages)
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 
 // look is one look at a kubelet, with its time.
 type look struct {
+	name string // of the check that runs
 	unit Unit
 	now  time.Duration       // on the monotonic clock
 	node *kubelet.NodeObject // of the check "node"; nil: it was not read, or is not this machine's
@@ -54,8 +55,8 @@ func (w *watcher) verdictChecks() []verdictCheck {
 		{"kubeconfig", s.Kubeconfig != "", always, w.checkKubeconfig},
 		{"node", s.Node != "", always, w.checkNode},
 		{MachineCheck, w.m.OtherMachine != nil, aNode, w.checkMachine},
-		{LabelsCheck, true, aNode, w.checkLabels},
-		{TaintsCheck, true, aNode, w.checkTaints},
+		{"labels", true, aNode, w.checkLabels},
+		{"taints", true, aNode, w.checkTaints},
 		{ConfigCheck, s.Configz != nil, always, w.checkConfigz},
 		{ServingCheck, s.Serving != "", isSettled, w.checkServing},
 		{podsCheck, true, isSettled, w.checkPods},
@@ -82,6 +83,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 			continue
 		}
 
+		l.name = c.Name
 		switch c.run(ctx, l) {
 		case passes:
 		case waits:
@@ -110,7 +112,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 // checkFlags checks the command line of the process. Flags that it runs without do not come.
 func (w *watcher) checkFlags(ctx context.Context, l *look) effect {
 	switch {
-	case w.checkProbe("flags", w.m.Probe.Flags(ctx, l.unit.MainPID, w.spec.Flags)):
+	case w.checkProbe(l.name, w.m.Probe.Flags(ctx, l.unit.MainPID, w.spec.Flags)):
 		return passes
 	case w.unknown:
 		return waits
@@ -121,28 +123,28 @@ func (w *watcher) checkFlags(ctx context.Context, l *look) effect {
 
 // checkFiles reports the files that the kubelet reads and that were edited since prelet wrote them. Files that a mount
 // hides say nothing about the generation.
-func (w *watcher) checkFiles(ctx context.Context, _ *look) effect {
+func (w *watcher) checkFiles(ctx context.Context, l *look) effect {
 	differs := w.m.whyEdited(ctx, w.spec)
 	if differs == "" {
-		w.addOK(FilesCheck)
+		w.addOK(l.name)
 		return passes
 	}
 
 	current, err := w.m.Store.Current()
 	if err == nil {
 		if why := w.m.WhyCovered(ctx, current); why != "" {
-			w.addUnknown(FilesCheck, "%s", why)
+			w.addUnknown(l.name, "%s", why)
 			return endsUnknown
 		}
 	}
 
-	w.reportDrift(FilesCheck, "%s; the next run restores it", differs)
+	w.reportDrift(l.name, "%s; the next run restores it", differs)
 
 	return passes
 }
 
-func (w *watcher) checkKubeconfig(ctx context.Context, _ *look) effect {
-	return passOrWait(w.checkProbe("kubeconfig", w.m.Probe.Kubeconfig(ctx, w.spec.Node)))
+func (w *watcher) checkKubeconfig(ctx context.Context, l *look) effect {
+	return passOrWait(w.checkProbe(l.name, w.m.Probe.Kubeconfig(ctx, w.spec.Node)))
 }
 
 // checkNode reads the Node object for the checks that follow.
@@ -150,10 +152,10 @@ func (w *watcher) checkNode(ctx context.Context, l *look) effect {
 	n, err := w.m.Probe.Node(ctx, w.spec.Node)
 	switch {
 	case err == nil && n.Deleted != "":
-		w.reportDrift("node", "node %s is being deleted since %s, and is gone once it has no finalizers (kubectl get "+
+		w.reportDrift(l.name, "node %s is being deleted since %s, and is gone once it has no finalizers (kubectl get "+
 			"node %[1]s -o jsonpath={.metadata.finalizers}); then systemctl restart %[3]s registers it again",
 			n.Name, n.Deleted, w.spec.Unit)
-	case !w.checkProbe("node", err):
+	case !w.checkProbe(l.name, err):
 		if w.m.Rival != "" {
 			w.addUnknown(MachineCheck, "%s", w.m.Rival)
 		}
@@ -168,9 +170,9 @@ func (w *watcher) checkNode(ctx context.Context, l *look) effect {
 
 // checkOtherFiles reports the managed files that the kubelet does not read and that differ from their generation. They
 // are drift: the next run restores them.
-func (w *watcher) checkOtherFiles(context.Context, *look) effect {
+func (w *watcher) checkOtherFiles(_ context.Context, l *look) effect {
 	if why := w.m.DescribeOthers(w.spec); why != "" {
-		w.reportDrift(OtherFilesCheck, "%s", why)
+		w.reportDrift(l.name, "%s", why)
 	}
 
 	return passes

@@ -76,12 +76,6 @@ func (w *watcher) awaitsRival(now time.Duration) bool {
 	return w.m.Rival != "" && w.rival == "" && w.ownSince != 0 && now-w.ownSince < rivalWait
 }
 
-// The checks of the content of the Node.
-const (
-	LabelsCheck = "labels"
-	TaintsCheck = "taints"
-)
-
 func (w *watcher) checkLabels(_ context.Context, l *look) effect {
 	n := *l.node
 	differ, kubectl := w.spec.labelDrift(n)
@@ -93,12 +87,12 @@ func (w *watcher) checkLabels(_ context.Context, l *look) effect {
 	switch {
 	case len(w.spec.Labels) == 0 && len(differ) == 0:
 	case len(differ) == 0:
-		w.addOK(LabelsCheck)
+		w.addOK(l.name)
 	case ours && w.spec.hasMadeNode(n, w.since, l.now) && !w.spec.Reconcile:
-		w.addBad(LabelsCheck, "the kubelet has just made node %s with other labels: %s", n.Name, joinShort(differ))
+		w.addBad(l.name, "the kubelet has just made node %s with other labels: %s", n.Name, joinShort(differ))
 		return waits
 	default:
-		w.reportDrift(LabelsCheck, "%s; %s", joinShort(differ), kubectl)
+		w.reportDrift(l.name, "%s; %s", joinShort(differ), kubectl)
 	}
 
 	return passes
@@ -107,9 +101,9 @@ func (w *watcher) checkLabels(_ context.Context, l *look) effect {
 // checkTaints reports taints. They are not judged even on a new Node: controllers remove startup taints within seconds.
 func (w *watcher) checkTaints(_ context.Context, l *look) effect {
 	if drift := w.spec.describeTaintDrift(*l.node); drift != "" {
-		w.reportDrift(TaintsCheck, "%s", drift)
+		w.reportDrift(l.name, "%s", drift)
 	} else if len(w.spec.Taints) > 0 {
-		w.addOK(TaintsCheck)
+		w.addOK(l.name)
 	}
 
 	return passes

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/platform/machineid"
 )
@@ -79,6 +80,9 @@ func (m *StateMachine) locate(t *walkState, on Trigger) (h location, err error) 
 		}
 
 		h.phase = phaseOf(h.journal, h.current)
+		if h.current == nil && h.journal != nil {
+			return h, fault.Internal.Errorf("generation %d awaits its verdict, and is not there", h.journal.Gen)
+		}
 	}
 
 	h.placed = t.filesSince(m, h.journal)
@@ -322,8 +326,7 @@ func (m *StateMachine) DescribeOthers(spec Spec) string {
 }
 
 // whyMixed returns why the files on disk that decide about the kubelet are not those of the generation, or "". A
-// generation of another machine is
-// never accepted: with its files the kubelet would register as that node.
+// generation of another machine is never accepted: with its files the kubelet would register as that node.
 func (m *StateMachine) whyMixed(ctx context.Context, gen int) string {
 	if why := m.WhyForeign(gen); why != "" {
 		return fmt.Sprintf(

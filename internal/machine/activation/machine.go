@@ -108,6 +108,7 @@ type Outcome struct {
 	Unwritten  []string   // what could not be written, or not as it should be, without a failure
 	HeldBack   string     // the reason why the gate is shut; empty when it is open
 	Code       fault.Code // of the failure; "" when there is none
+	IsRefused  bool       // preflight has refused the change, and nothing was changed
 	Overtaken  bool       // another process has put Generation in place while this one watched another
 }
 

@@ -39,6 +39,7 @@ func (m *StateMachine) step(ctx context.Context, s step, on Trigger, h location,
 	case preflight:
 		var err error
 		t.unit, err = m.Preflight(ctx, t.Change.Spec, t.Change.UnitFiles)
+		t.out.IsRefused = err != nil
 		return done, err
 	case preflightBack:
 		return done, m.preflightBack(ctx, h, t)

@@ -45,9 +45,9 @@ type step int
 
 const (
 	sweep         step = iota // remove the staged files of a commit that never happened
-	preflight                 // check whether a commit could be activated
-	preflightBack             // the same before a rollback by hand; note that the unit runs
 	stage                     // stage the change: everything is on disk, and nothing is in place
+	preflight                 // check whether the commit could be activated; if not, what was staged is removed
+	preflightBack             // the same before a rollback by hand; note that the unit runs
 	commit                    // note that the unit runs, and write the journal: from here on only forward
 	shutGate                  // shut the gate and write the reason
 	stop                      // stop the unit if it is alive; it is then owed a start
@@ -134,7 +134,7 @@ var table = []row{
 	{In: awaiting, On: []Trigger{OnFinish}, Reads: ownSpec, Do: []step{sweep, reload}, Then: done},
 
 	// A change.
-	{In: unmixed, On: []Trigger{OnChange}, Do: []step{preflight, stage, commit}, Then: onCommitted},
+	{In: unmixed, On: []Trigger{OnChange}, Do: []step{stage, preflight, commit}, Then: onCommitted},
 	{
 		In:    []phase{mixed},
 		On:    []Trigger{onCommitted},
@@ -183,7 +183,7 @@ var table = []row{
 	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, When: isOpen, Then: done},
 	{In: inPlace, On: []Trigger{OnFailed, OnNoSite}, Do: []step{holdBack}, Then: done},
 	{
-		In: []phase{settled}, On: []Trigger{OnUnchanged}, When: mayPatch,
+		In: []phase{settled}, On: []Trigger{OnUnchanged}, When: mayPatch, Reads: ownSpec,
 		Do: []step{patchLabels}, Then: OnResume,
 	},
 	{In: inPlace, On: []Trigger{OnUnchanged}, Then: OnResume},

@@ -16,8 +16,8 @@ import (
 type walkState struct {
 	Entry
 
-	txn            *generation.Txn     // the change that this process has staged
 	unit           Unit                // the kubelet's, as preflight has seen it
+	txn            *generation.Txn     // the change that this process has staged
 	committed      bool                // the journal has the change, or may have it: from here on only forward
 	reload         bool                // this process changed a unit file, and systemd has not read it
 	reloadKnown    bool                // reload is certain: this process published, or systemd has read the files
@@ -50,7 +50,7 @@ func (m *StateMachine) walk(ctx context.Context, t *walkState, on Trigger) (Outc
 	for range maxRows {
 		h, err := m.locate(t, on)
 		if err == nil {
-			on, err = m.pass(ctx, pass{h, m, t})
+			on, err = m.takeRow(ctx, pass{h, m, t})
 		}
 
 		if err != nil || on == done {
@@ -88,8 +88,8 @@ func (m *StateMachine) table() []row {
 	return table
 }
 
-// pass finds the row for a location, reads the facts that its steps need, and returns the trigger that follows.
-func (m *StateMachine) pass(ctx context.Context, p pass) (Trigger, error) {
+// takeRow finds the row for a location, reads the facts that its steps need, and returns the trigger that follows.
+func (m *StateMachine) takeRow(ctx context.Context, p pass) (Trigger, error) {
 	holds := func(f fact) (bool, error) { return f(ctx, &p) }
 
 	r, err := next(m.table(), p.phase, p.on, holds)

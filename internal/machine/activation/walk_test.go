@@ -555,9 +555,9 @@ func mutants() (out []mutant) {
 
 // surviving contains the mutants that no story detects, each with the reason why the row is in the table.
 var surviving = map[string]string{
-	"stage before preflight: returning, change, ":        stagedIsRemoved,
-	"stage before preflight: pending, change, ":          stagedIsRemoved,
-	"stage before preflight: none, change, ":             stagedIsRemoved,
+	"preflight before stage: returning, change, ":        stagedIsRemoved,
+	"preflight before stage: pending, change, ":          stagedIsRemoved,
+	"preflight before stage: none, change, ":             stagedIsRemoved,
 	"without its condition: none, verify, open":          "the row below, or one of a hold, says the same of a shut gate",
 	"after the next: none, no site, open":                exclusive,
 	"goes on: returning, verify, held":                   heldToo,
@@ -662,7 +662,7 @@ const verifyNotes = "prelet-verify.service, which ends each story, notes it, too
 const exclusive = "only one of the two can be true"
 
 // stagedIsRemoved: a refused change leaves nothing.
-const stagedIsRemoved = "Enter removes what was staged if the change is refused"
+const stagedIsRemoved = "Enter removes the staged files of a change that is refused"
 
 // heldToo: a hold of the site is asked for again before the gate opens.
 const heldToo = "resume, which follows, is held, too"

@@ -414,7 +414,7 @@ func (a *attempt) commit(
 	a.isCommitted = out.Committed
 	a.isEntered = out.Committed
 	cannotWrite := fault.CodeOf(err) == fault.CannotWrite && !errors.Is(err, generation.ErrChanged)
-	if cannotWrite && !c.Changed && !out.Committed {
+	if cannotWrite && !c.Changed && !out.Committed && !out.IsRefused {
 		a.Report.Degrade(
 			fault.CannotWrite,
 			"every file is as planned, and that cannot be recorded: "+err.Error(),

@@ -69,7 +69,7 @@ func (d *detector) handshake(ctx context.Context) error {
 		return fmt.Errorf(text, wire.MaxHandshake)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("it printed no handshake before its deadline")
-	case d.endsWithin(20 * time.Millisecond):
+	case d.endsWithin(time.Second):
 		return fmt.Errorf("it ended before it was ready (%s)", d.how)
 	default:
 		return errors.New("it closed its standard output before it was ready")

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// fact is a question about where a node is. It is asked when a row that names it is tried. The location keeps for the
-// steps of the row what it has read or prepared.
+// fact is a question about where a node is. It is asked when a row that names it is tried. Its answer stays in the
+// location for the steps of the row.
 type fact func(ctx context.Context, p *pass) (bool, error)
 
 // pass is one pass of a walk through the table: where the node is, and the earlier steps of this process.

@@ -46,7 +46,7 @@ type step int
 const (
 	sweep         step = iota // remove the staged files of a commit that never happened
 	stage                     // stage the change: everything is on disk, and nothing is in place
-	preflight                 // check whether the commit could be activated; if not, what was staged is removed
+	preflight                 // check whether the commit could be activated; if not, the staged files go
 	preflightBack             // the same before a rollback by hand; note that the unit runs
 	commit                    // note that the unit runs, and write the journal: from here on only forward
 	shutGate                  // shut the gate and write the reason

@@ -145,6 +145,20 @@ func (m *StateMachine) extendTimeout(d time.Duration) {
 // starting, except for a masked unit. A unit that does not start with them is rolled back. p is the spec of the
 // generation that will be in place.
 func (m *StateMachine) Preflight(ctx context.Context, p Spec, changed map[string][]byte) (Unit, error) {
+	u, err := m.lookAgain(ctx, p, changed)
+	if err != nil {
+		return u, err
+	}
+
+	// The order of units is needed after the commit, when it is too late to fail.
+	_, err = m.Units.MayWait(ctx, p.Unit)
+
+	return u, systemdFault("looking at the order of "+p.Unit, err)
+}
+
+// lookAgain checks of a preflight only the space of the run folder, and the unit: those can have changed while a commit
+// was staged.
+func (m *StateMachine) lookAgain(ctx context.Context, p Spec, changed map[string][]byte) (Unit, error) {
 	unit := p.Unit
 	var u Unit
 	var l check.List
@@ -155,11 +169,6 @@ func (m *StateMachine) Preflight(ctx context.Context, p Spec, changed map[string
 		r.Fail(systemdFault("looking at "+unit, err))
 	})
 	l = append(l, CheckUnit(&u, m.Gate.Path(), p.managed(), func() bool { return m.canFix(u, changed) }))
-	// The order of units is needed after the commit, when it is too late to fail.
-	l.Add("unit", check.Commit, func(r *check.Recorder) {
-		_, err := m.Units.MayWait(ctx, unit)
-		r.Fail(systemdFault("looking at the order of "+unit, err))
-	})
 	err := l.First()
 
 	return u, err

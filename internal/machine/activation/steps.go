@@ -37,8 +37,7 @@ func (m *StateMachine) step(ctx context.Context, s step, on Trigger, h location,
 		_, err := m.Store.Recover()
 		return done, err
 	case preflight:
-		var err error
-		t.unit, err = m.Preflight(ctx, t.Change.Spec, t.Change.UnitFiles)
+		_, err := m.Preflight(ctx, t.Change.Spec, t.Change.UnitFiles)
 		t.out.IsRefused = err != nil
 		return done, err
 	case preflightBack:
@@ -166,13 +165,17 @@ func (m *StateMachine) noteAlive(u Unit) error {
 
 // commit is where a change begins that goes only forward. A signal counts until here.
 func (m *StateMachine) commit(ctx context.Context, t *walkState) error {
+	unit, err := m.lookAgain(ctx, t.Change.Spec, t.Change.UnitFiles)
+	if t.out.IsRefused = err != nil; err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return systemdFault("stopped before the commit", context.Cause(ctx))
 	}
 	if err := m.exemptUnhealthy(ctx, t.Change.Spec); err != nil {
 		return err
 	}
-	if err := m.noteAlive(t.unit); err != nil {
+	if err := m.noteAlive(unit); err != nil {
 		return err
 	}
 

@@ -45,10 +45,10 @@ type step int
 
 const (
 	sweep         step = iota // remove the staged files of a commit that never happened
+	preflight                 // check whether a commit could be activated, before any file is written
 	stage                     // stage the change: everything is on disk, and nothing is in place
-	preflight                 // check whether the commit could be activated; if not, the staged files go
 	preflightBack             // the same before a rollback by hand; note that the unit runs
-	commit                    // note that the unit runs, and write the journal: from here on only forward
+	commit                    // look at the unit again, note that it runs, and write the journal: from here on only forward
 	shutGate                  // shut the gate and write the reason
 	stop                      // stop the unit if it is alive; it is then owed a start
 	publish                   // put every file in place
@@ -134,7 +134,7 @@ var table = []row{
 	{In: awaiting, On: []Trigger{OnFinish}, Reads: ownSpec, Do: []step{sweep, reload}, Then: done},
 
 	// A change.
-	{In: unmixed, On: []Trigger{OnChange}, Do: []step{stage, preflight, commit}, Then: onCommitted},
+	{In: unmixed, On: []Trigger{OnChange}, Do: []step{preflight, stage, commit}, Then: onCommitted},
 	{
 		In:    []phase{mixed},
 		On:    []Trigger{onCommitted},

@@ -16,7 +16,6 @@ import (
 type walkState struct {
 	Entry
 
-	unit           Unit                // the kubelet's, as preflight has seen it
 	txn            *generation.Txn     // the change that this process has staged
 	committed      bool                // the journal has the change, or may have it: from here on only forward
 	reload         bool                // this process changed a unit file, and systemd has not read it

@@ -21,11 +21,6 @@ func newImage(t *testing.T, files map[string]string) nodefile.Root {
 	return nodefile.Root(root)
 }
 
-func put(t *testing.T, root, name, text string) {
-	t.Helper()
-	osfile.WriteTree(t, root, map[string]string{name: text})
-}
-
 const (
 	kubeletUnit = "[Service]\nExecStart=/usr/bin/kubelet\n"
 	gateDropIn  = "[Service]\nEnvironmentFile=/run/prelet/kubelet.env\n"

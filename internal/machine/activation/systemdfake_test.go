@@ -118,7 +118,7 @@ type fakeSystemd struct {
 
 // settings of units that a Unit does not have.
 type settings struct {
-	RestartSec      time.Duration
+	RestartSec      time.Duration //nolint:staticcheck // systemd's name
 	NoRestart       bool          // Restart=no
 	StopTakes       time.Duration // how long a stop takes
 	DependencyFails bool          // a required unit fails

@@ -48,7 +48,7 @@ const (
 	preflight                 // check whether a commit could be activated, before any file is written
 	stage                     // stage the change: everything is on disk, and nothing is in place
 	preflightBack             // the same before a rollback by hand; note that the unit runs
-	commit                    // look at the unit again, note that it runs, and write the journal: from here on only forward
+	commit                    // look at the unit again, and write the journal: from here on only forward
 	shutGate                  // shut the gate and write the reason
 	stop                      // stop the unit if it is alive; it is then owed a start
 	publish                   // put every file in place

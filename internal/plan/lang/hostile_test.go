@@ -73,8 +73,8 @@ func TestHostileTextInsideOfTheLimitsEnds(t *testing.T) {
 			growth.Check(t, n/4, func(n int) func() {
 				text := hostileNative(n)[name]
 				return func() {
-					Parse([]tape.SiteFile{{Name: "a.hcl", Text: text}}, options())
-					Format([]byte(text))
+					_, _ = Parse([]tape.SiteFile{{Name: "a.hcl", Text: text}}, options())
+					_ = Format([]byte(text))
 				}
 			})
 		})

@@ -15,14 +15,15 @@ import (
 const times, most = 4, 9
 
 // Check fails the test where the work on an input of 4 times the size takes more than 9 times the processor's time.
-// prepare returns the work on an input of a size; the last call is that of the large one. A measurement is wrong now and
-// then, so that one of several is enough. No other test may run in the process meanwhile.
+// prepare returns the work on an input of a size; the last call is that of the large one. A measurement is wrong now
+// and then, so that one of several is enough. No other test may run in the process meanwhile.
 func Check(t testing.TB, size int, prepare func(size int) (work func())) {
 	t.Helper()
 	got := compare(size, prepare)
 	t.Logf("an input of size %d takes %.1f times the processor time of size %d", times*size, got, size)
 	if got > most {
-		t.Errorf("processor time: got %.1f times as much for %d times the size, want at most %d times", got, times, most)
+		const format = "processor time: got %.1f times as much for %d times the size, want at most %d times"
+		t.Errorf(format, got, times, most)
 	}
 }
 

@@ -132,8 +132,8 @@ func Process(p *Policy) (r Confinement) {
 	r.note("Landlock", p.expand())
 	r.landlock(*p)
 
-	// Go signals each thread for the calls above, and waits for ever where the kernel has no room for the signal: the limit
-	// counts all that this user runs, and processes of an earlier detector may still be ending.
+	// Go signals each thread for the calls above, and waits for ever where the kernel has no room for the signal: the
+	// limit counts all that this user runs, and processes of an earlier detector may still be ending.
 	if p.Own && !p.Without.Limits {
 		r.limit("timers and queued signals", unix.RLIMIT_SIGPENDING, contract.MaxTimers)
 	}

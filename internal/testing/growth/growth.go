@@ -12,9 +12,9 @@ import (
 
 // times is how much larger the large input is, and most how much more of the processor it may take: 4 is in proportion,
 // 16 is the square.
-const times, most = 4, 9
+const times, most = 4, 12
 
-// Check fails the test where the work on an input of 4 times the size takes more than 9 times the processor's time.
+// Check fails the test where the work on an input of 4 times the size takes more than 12 times the processor's time.
 // prepare returns the work on an input of a size; the last call is that of the large one. A measurement is wrong now
 // and then, so that one of several is enough. No other test may run in the process meanwhile.
 func Check(t testing.TB, size int, prepare func(size int) (work func())) {
@@ -27,11 +27,11 @@ func Check(t testing.TB, size int, prepare func(size int) (work func())) {
 	}
 }
 
-// compare returns how many times as much the large input takes: the least of up to three measurements.
+// compare returns how many times as much the large input takes: the least of up to eight measurements.
 func compare(size int, prepare func(size int) func()) float64 {
 	small, large := prepare(size), prepare(times*size)
 	least := math.Inf(1)
-	for range 3 {
+	for range 8 {
 		before := measure(small)
 		least = min(least, measure(large)/before)
 		if least <= most || least > 2*most { // certain already
@@ -44,7 +44,7 @@ func compare(size int, prepare func(size int) func()) float64 {
 
 // measure returns the seconds of processor time of one call. It calls work until the sum is long enough to measure.
 func measure(work func()) float64 {
-	const enough = 20 * time.Millisecond
+	const enough = 50 * time.Millisecond
 	runtime.GC() // of the garbage of others
 
 	began := used()

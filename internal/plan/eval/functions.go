@@ -185,7 +185,7 @@ func (n *notRecorded) Error() string { return "this recording does not contain "
 func fileError(path string, a tape.Answer) error {
 	err := fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
 	if a.Code() == fault.NoAnswer {
-		return &noAnswer{err, strings.TrimSuffix(a.Fault.Next, ".")}
+		return &noAnswer{err, a.Fault.Next}
 	}
 
 	return err
@@ -194,7 +194,7 @@ func fileError(path string, a tape.Answer) error {
 // noAnswer is the error of a file on a file system that does not answer.
 type noAnswer struct {
 	error
-	next string // the next step
+	next string // the next step; "" where a recording has none
 }
 
 // IsUncaught implements functions.Uncaught: a boot is tried again, and does not go on with another value.

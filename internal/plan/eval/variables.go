@@ -359,7 +359,10 @@ func explainCall(d *hcl.Diagnostic, call hclsyntax.FunctionCallDiagExtra) {
 		refused := origin.NotRead(hcl.Range{}, unread.what)
 		d.Summary, d.Detail, d.Extra = refused.Summary, refused.Detail, refused.Extra
 	case errors.As(err, &hangs):
-		d.Summary, d.Detail = "A file system does not answer", fmt.Sprintf("%s. %s.", hangs, hangs.next)
+		d.Summary, d.Detail = "A file system does not answer", hangs.Error()+"."
+		if next := strings.TrimSuffix(hangs.next, "."); next != "" {
+			d.Detail += " " + next + "."
+		}
 		d.Extra = origin.Extra{Code: fault.NoAnswer}
 	case errors.As(err, &panicked): // cty's text has the stack
 		d.Detail = fmt.Sprintf("%s() failed unexpectedly (%v). Please report this.", name, panicked.Value)

@@ -28,8 +28,8 @@ type look struct {
 // verdictCheck is a check of a kubelet that has run for the settling time. It adds its result, and returns the effect
 // on the verdict.
 type verdictCheck struct {
-	Name    string // of its results
-	Applies bool   // the generation expects something of it
+	name    string // of its results
+	applies bool   // the generation expects something of it
 	needs   need
 	run     func(context.Context, *look) effect
 }
@@ -79,11 +79,11 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 	l := &look{unit: u, now: now}
 	hasSettled := true
 	for _, c := range w.verdictChecks() {
-		if !c.Applies || c.needs == aNode && l.node == nil || c.needs == isSettled && !hasSettled {
+		if !c.applies || c.needs == aNode && l.node == nil || c.needs == isSettled && !hasSettled {
 			continue
 		}
 
-		l.name = c.Name
+		l.name = c.name
 		switch c.run(ctx, l) {
 		case passes:
 		case waits:

@@ -87,8 +87,8 @@ var mutants = []mutant{
 		file:     inPublish,
 		scenario: "update",
 		by:       []string{byBtrfs, byOrder},
-		old:      "	return s.replaceAfter(r, s.dir, journalName, encode(j))\n",
-		new:      "	return s.replaceAnyway(s.dir, journalName, encode(j))\n",
+		old:      "s.replaceAfter(r, s.dir, journalName, encode(j))",
+		new:      "s.replaceAnyway(s.dir, journalName, encode(j))",
 	},
 	{
 		name:     "VERIFY before the generation has its name for good",
@@ -154,8 +154,8 @@ var mutants = []mutant{
 		file:     inRecovery,
 		scenario: "update",
 		by:       []string{bySweep},
-		old:      "		_, err = s.publishCommitted(m, j, false)\n",
-		new:      "		err = s.awaitVerdict(&syncRound{}, j)\n",
+		old:      "		err = s.publish(m, j, false)\n",
+		new:      "		err = s.endCommit(&syncRound{}, m, j)\n",
 	},
 	{
 		name: "temporaries are not listed", file: inRound, scenario: "update", by: []string{bySweep},
@@ -169,8 +169,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "going back is not recorded first", file: inVerdict, scenario: "rollback", by: []string{bySweep},
-		old: "	return t, t.commit()\n",
-		new: "	return t, nil\n",
+		old: "			err = t.commit()\n",
+		new: "			err = nil\n",
 	},
 	{
 		name: "mode is forgotten", file: inDisk, scenario: "update", by: []string{bySweep},

@@ -31,81 +31,75 @@ func (t *Txn) Publish() error {
 	defer lockThread()()
 
 	t.ended = true
-	_, err := t.s.publishCommitted(t.m, t.journal, true)
 
-	return err
+	return t.s.publish(t.m, t.journal, true)
 }
 
-// publishCommitted puts every target of a commit in place, and records that. It returns the journal of a generation
-// that awaits its verdict.
-func (s *Store) publishCommitted(m *manifest, j *Journal, staged bool) (*Journal, error) {
+// publish ends a commit: it brings every target from its old to its new state, and records that durably. It may be
+// called again after any interruption. staged reports that this process staged the targets. After fault.NeedsPerson
+// (see listOutdated) nothing was changed.
+func (s *Store) publish(m *manifest, j *Journal, staged bool) error {
 	var r syncRound
 	defer r.close()
 
-	if err := s.putInPlace(&r, m, staged); err != nil {
-		return nil, afterCommit(err)
+	err := s.dropTakenBack(m)
+	if err == nil {
+		err = s.putInPlace(&r, m, staged)
 	}
-	if err := s.followAside(&r); err != nil {
-		return nil, afterCommit(err)
+	if err == nil {
+		err = s.followAside(&r)
 	}
-	if j.Release { // first, because the journal has released the list until now
-		if err := s.dropHeld(); err != nil {
-			return nil, afterCommit(err)
-		}
-		j.Release = false
+	if err == nil {
+		err = s.recordCommit(j)
 	}
-
-	if m.Judged != nil {
-		if err := s.endRound(&r, m.Gen); err != nil {
-			return nil, afterCommit(err)
-		}
-		return nil, afterCommit(s.endJournal())
-	}
-	if slices.ContainsFunc(m.Entries, Entry.HasChange) { // else the files existed before
-		j.CommitMono = s.o.Mono()
-	}
-	if err := s.awaitVerdict(&r, j); err != nil {
-		return nil, afterCommit(err)
-	}
-	if err := s.dropStagedName(m.Gen); err != nil {
-		return nil, afterCommit(err)
+	if err == nil {
+		err = s.endCommit(&r, m, j)
 	}
 
-	return j, nil
+	return afterCommit(err)
 }
 
-// awaitVerdict records that the targets are in place and await a verdict, after everything in r is durable.
-func (s *Store) awaitVerdict(r *syncRound, j *Journal) error {
-	j.Phase = PhaseVerify
-	j.Tries = 1
-	j.BootID = s.o.BootID
+// recordCommit records what a commit changes in addition to its targets. The journal, which ends last, has it until
+// then.
+func (s *Store) recordCommit(j *Journal) error {
+	if j.Phase == PhaseRollback {
+		return s.recordRollback(j)
+	}
+	if !j.Release {
+		return nil
+	}
+	j.Release = false
 
-	return s.replaceAfter(r, s.dir, journalName, encode(j))
+	return s.dropHeld()
 }
 
-// publish brings every target from its old to its new state, durably. It may be called again after any interruption.
-// staged reports that this process staged the targets. After fault.NeedsPerson (see listOutdated) nothing was changed.
-func (s *Store) publish(m *manifest, staged bool) error {
-	var r syncRound
-	defer r.close()
-
-	if err := s.putInPlace(&r, m, staged); err != nil {
+// endCommit makes durable what is in r, records that the targets await a verdict, or ends the journal if none follows,
+// and removes the staged name of the generation.
+func (s *Store) endCommit(r *syncRound, m *manifest, j *Journal) error {
+	isEnd := m.Judged != nil || j.Phase == PhaseRollback && !j.Judge
+	if isEnd {
+		if err := r.sync(s.disk); err != nil {
+			return err
+		}
+	} else {
+		j.Phase = PhaseVerify
+		j.Tries = 1
+		j.BootID = s.o.BootID
+		if slices.ContainsFunc(m.Entries, Entry.HasChange) { // else the files existed before
+			j.CommitMono = s.o.Mono()
+		}
+		if err := s.replaceAfter(r, s.dir, journalName, encode(j)); err != nil {
+			return err
+		}
+	}
+	if err := s.dropStagedName(m.Gen); err != nil || !isEnd {
 		return err
 	}
 
-	return s.endRound(&r, m.Gen)
+	return s.endJournal()
 }
 
-// endRound makes what putInPlace has changed durable, and removes the staged name of the generation.
-func (s *Store) endRound(r *syncRound, gen int) error {
-	if err := r.sync(s.disk); err != nil {
-		return err
-	}
-
-	return s.dropStagedName(gen)
-}
-
-// putInPlace is publish without the last fsyncs, which are those of r.
+// putInPlace changes the targets. The last fsyncs are those of r.
 func (s *Store) putInPlace(r *syncRound, m *manifest, staged bool) error {
 	if err := s.linkCommitted(m.Gen); err != nil {
 		return err

@@ -105,13 +105,13 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 		return nil, afterCommit(err)
 	}
 
-	way, err := s.findGoal(j)
+	m, way, err := s.findGoal(j)
 	switch {
 	case err != nil:
 	case way != nil:
-		err = s.takeBack(way)
+		_, err = s.commitAnyway(way.c, way.p, way.restores, way.j)
 	default:
-		err = s.finish(j)
+		err = s.publish(m, j, false)
 	}
 	if err != nil && !isDamaged(err) {
 		return nil, afterCommit(err)
@@ -119,26 +119,6 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 	s.examine() // also what did not matter until now
 
 	return s.Journal()
-}
-
-// finish finishes a commit whose generation is whole.
-func (s *Store) finish(j *Journal) error {
-	m, err := s.readManifest(j.Gen, j.Manifest)
-	if err == nil {
-		err = s.dropTakenBack(m)
-	}
-	if err != nil {
-		return err
-	}
-	if j.Phase == PhasePublish {
-		_, err = s.publishCommitted(m, j, false)
-		return err
-	}
-	if err := s.publish(m, false); err != nil {
-		return err
-	}
-
-	return s.finishRollback(j)
 }
 
 // scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the

@@ -169,7 +169,7 @@ func (s *Store) findDamage() error {
 		return err
 	}
 	if j.IsUnfinished() {
-		_, err := s.findGoal(j)
+		_, _, err := s.findGoal(j)
 		return err
 	}
 	h, err := s.readHeld()
@@ -255,23 +255,23 @@ func (s *Store) hasLostVerdict(gen int) bool {
 	return err == nil && !isNewer(m.Version) && st == nil && m.Restores == nil
 }
 
-// findGoal returns how an interrupted commit ends: nil if it can be finished, and else what takes it back. If neither
-// is possible, the error is the damage of the commit.
-func (s *Store) findGoal(j *Journal) (*wayBack, error) {
+// findGoal returns how an interrupted commit ends: its generation if it can be finished, and else what takes it back.
+// If neither is possible, the error is the damage of the commit.
+func (s *Store) findGoal(j *Journal) (*manifest, *wayBack, error) {
 	m, err := s.checkGoal(j)
 	if m == nil || !isDamaged(err) {
-		return nil, err
+		return m, nil, err
 	}
 
 	way, otherErr := s.findWayBack(m)
 	if isTemporary(otherErr) && !isDamaged(otherErr) {
-		return nil, otherErr
+		return nil, nil, otherErr
 	}
 	if otherErr != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
-	return way, nil
+	return nil, way, nil
 }
 
 // checkGoal returns why a commit cannot be finished: its generation is lost or damaged, or a target is neither in its
@@ -292,12 +292,13 @@ func (s *Store) checkGoal(j *Journal) (*manifest, error) {
 }
 
 // wayBack restores the targets as before an interrupted commit, in a new generation that awaits a verdict. It also
-// restores targets that only the interrupted commit has changed.
+// restores targets that only the interrupted commit has changed. Until the new generation is committed, the journal and
+// the interrupted generation stay. A kubelet that is unhealthy as before prelet stays so.
 type wayBack struct {
 	p        Proposal
 	c        *Comparison
-	restores *int // 0 where the state before prelet was in place; else nil
-	from     int  // the interrupted generation
+	restores *int     // 0 where the state before prelet was in place; else nil
+	j        *Journal // of its commit
 }
 
 // findWayBack returns the way back from an interrupted generation, if the generation before is whole, every target can
@@ -327,9 +328,11 @@ func (s *Store) findWayBack(from *manifest) (*wayBack, error) {
 	if err != nil {
 		return nil, err
 	}
-	way := &wayBack{p: p, c: c, from: from.Gen}
+	way := &wayBack{p: p, c: c, j: &Journal{Phase: PhasePublish}}
 	if before == nil || before.Restores != nil && *before.Restores == 0 {
 		way.restores = new(int)
+		way.j.From = from.Gen
+		way.j.Why = "its commit was interrupted, and could not be finished"
 	}
 	for _, e := range way.c.Entries {
 		if e.Dropped && e.Action == ActionKeep && from.touches(e.Path) {
@@ -366,32 +369,6 @@ func (s *Store) proposeBefore(before *manifest) (Proposal, error) {
 
 func (m *manifest) touches(path string) bool {
 	return slices.ContainsFunc(m.Entries, func(e Entry) bool { return e.Path == path && e.HasChange() })
-}
-
-// takeBack ends a commit that cannot be finished. It may be interrupted: until the new generation is committed, the
-// journal and the interrupted generation stay. A kubelet that is unhealthy as before prelet stays so.
-func (s *Store) takeBack(way *wayBack) error {
-	j := &Journal{Phase: PhasePublish}
-	if way.restores != nil {
-		j.From = way.from
-		j.Why = "its commit was interrupted, and could not be finished"
-	}
-	var t *Txn
-	err := s.withBallast(func() (err error) {
-		if t, err = s.stage(way.c, way.p, way.restores, j); err == nil {
-			err = t.commit()
-		}
-		return err
-	})
-	if err == nil {
-		err = s.dropTakenBack(t.m)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = s.publishCommitted(t.m, t.journal, true)
-
-	return err
 }
 
 // dropTakenBack removes the generations that a commit has taken back: those between it and its parent. Their

@@ -284,19 +284,31 @@ func (s *Store) rollback(
 		j.HoldPlan = from.PlanID
 	}
 
+	c, p, err := s.compareRollback(j.To, without)
+	if err != nil {
+		return 0, err
+	}
+	if toGen == 0 {
+		p.Blobs = blobs
+	}
+
+	return s.commitAnyway(c, p, &j.To, j)
+}
+
+// commitAnyway commits and publishes a comparison, on a full disk with the reserved space. See stage.
+func (s *Store) commitAnyway(c *Comparison, p Proposal, restores *int, j *Journal) (gen int, err error) {
 	var t *Txn
 	err = s.withBallast(func() (err error) {
-		t, err = s.commitRollback(j, blobs, without)
+		if t, err = s.stage(c, p, restores, j); err == nil {
+			err = t.commit()
+		}
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	if err := s.publish(t.m, true); err != nil {
-		return 0, afterCommit(err)
-	}
 
-	return t.m.Gen, afterCommit(s.finishRollback(j))
+	return t.m.Gen, s.publish(t.m, j, true)
 }
 
 // CheckRollback returns why RollbackToJudge would fail, without changing a target: it reads every content, checks every
@@ -364,24 +376,6 @@ func (s *Store) resolveRollback(fromGen, toGen int) (to int, from *manifest, err
 	return toGen, from, nil
 }
 
-// commitRollback stages and commits the contents of an earlier generation. It returns a transaction only if that is
-// committed.
-func (s *Store) commitRollback(j *Journal, blobs map[string][]byte, without []string) (*Txn, error) {
-	c, p, err := s.compareRollback(j.To, without)
-	if err != nil {
-		return nil, err
-	}
-	if j.To == 0 {
-		p.Blobs = blobs
-	}
-	t, err := s.stage(c, p, &j.To, j)
-	if err != nil {
-		return nil, err
-	}
-
-	return t, t.commit()
-}
-
 // compareRollback compares the contents of an earlier generation with the disk.
 func (s *Store) compareRollback(to int, without []string) (*Comparison, Proposal, error) {
 	var p Proposal
@@ -439,46 +433,27 @@ func (s *Store) Propose(n int) (Proposal, error) {
 	return p, nil
 }
 
-// finishRollback records that a rollback is complete.
-func (s *Store) finishRollback(j *Journal) error {
-	if err := s.recordRollback(j); err != nil {
-		return err
-	}
-	if j.HoldPlan != "" {
-		if err := s.Hold(j.HoldPlan, j.Why); err != nil {
+// recordRollback records the verdict on the generation that a rollback leaves, which may be lost or damaged, and holds
+// its plan. A rollback by hand pins the restored generation before its journal goes on: a process that is killed leaves
+// both or neither.
+func (s *Store) recordRollback(j *Journal) error {
+	if j.Why == ByHand {
+		if err := s.Pin(j.To, j.Why); err != nil {
 			return err
 		}
 	}
-	if j.Judge {
-		j.CommitMono = s.o.Mono()
-		return s.awaitVerdict(&syncRound{}, j)
-	}
-
-	return s.endJournal()
-}
-
-// recordRollback records the verdict on the generation that a rollback leaves, which may be lost or damaged. A rollback
-// by hand pins the restored generation before its journal goes on: a process that is killed leaves both or neither.
-func (s *Store) recordRollback(j *Journal) error {
-	if err := s.pinByHand(j); err != nil {
-		return err
-	}
 	_, st, err := s.readGeneration(j.From)
-	if err != nil || st != nil && st.Status == StatusRolledBack {
-		return nil
+	if err == nil && (st == nil || st.Status != StatusRolledBack) {
+		next := nextStatus(st)
+		next.Status = StatusRolledBack
+		next.Why = j.Why
+		if err := s.putStatus(j.From, next); err != nil {
+			return err
+		}
 	}
-	next := nextStatus(st)
-	next.Status = StatusRolledBack
-	next.Why = j.Why
-
-	return s.putStatus(j.From, next)
-}
-
-// pinByHand pins the generation that a rollback by hand restores.
-func (s *Store) pinByHand(j *Journal) error {
-	if j.Why != ByHand {
+	if j.HoldPlan == "" {
 		return nil
 	}
 
-	return s.Pin(j.To, j.Why)
+	return s.Hold(j.HoldPlan, j.Why)
 }

@@ -352,7 +352,7 @@ func (m *testMachine) Expired() string { return cmp.Or(m.expired, m.probe().Expi
 func (m *testMachine) ChangedAgo([]string) (time.Duration, bool) {
 	return m.now - m.changed, m.changed > 0
 }
-func (m *testMachine) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
+func (m *testMachine) NodeObject(_ context.Context, name string) (kubelet.NodeObject, error) {
 	m.object.Lock()
 	defer m.object.Unlock()
 	if err := m.fails["get"]; err != nil {

@@ -22,15 +22,12 @@ import (
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/secret"
-	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/texts"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
-	"github.com/prelet/prelet/internal/plan/judge"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
-	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // The units that the packages ship.
@@ -213,7 +210,7 @@ func (h *Host) KubeletUnit() string {
 // KubeletUnitOf returns the kubelet's unit: of the generation in place, or else as the site names it without a machine.
 // The store may be nil.
 func (h *Host) KubeletUnitOf(store *generation.Store) string {
-	if unit := commit.UnitInPlace(store, h.Machine(store, nil)); unit != "" {
+	if unit := commit.UnitInPlace(store, h.Machine(store)); unit != "" {
 		return unit
 	}
 
@@ -284,68 +281,6 @@ func (e *Env) StartReport(h *Host, again bool) *report.Reporter {
 	}
 	h.spans.report = rep.Span
 	return rep
-}
-
-// Machine returns the state machine that activates a generation. rep may be nil.
-func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activation.StateMachine {
-	rival := ""
-	if s, err := h.LoadReport(); err == nil && s.BootID == h.BootID {
-		rival = s.Rival()
-	}
-
-	m := &activation.StateMachine{
-		Rival:    rival,
-		Units:    timedUnits{h.Units, h},
-		Store:    store,
-		Probe:    h.Probe,
-		Clock:    h.Clock,
-		Gate:     h.Gate(),
-		BootID:   h.BootID,
-		StateDir: h.StateDir(),
-		Foreign: func(gen int) string {
-			return machineid.Compare(store, gen, machineid.Of(h.Root), h.CertifiedNode).Foreign()
-		},
-		WhyNotJoined: h.WhyNotJoined,
-		Waits: func(unit string, files map[string][]byte) bool {
-			u, err := systemd.ReadPlannedUnit(nodefile.Root(h.Root), unit, files)
-			return err == nil && u.Unit(kubelet.Argv).RequiresFile(unitfile.Gate)
-		},
-		OtherMachine: func(n kubelet.NodeObject) string {
-			return DescribeOtherMachine(n, machineid.Of(h.Root))
-		},
-		Extend: func(d time.Duration) { _ = h.Notify.Extend(d) },
-	}
-	if rep != nil {
-		m.Note = rep.Event
-	}
-	if h.DryRun != nil {
-		m.AskBinary = h.askBinary
-	}
-
-	return m
-}
-
-// askBinary returns the words with which the kubelet's binary refuses the files in place; "" if it accepts them.
-func (h *Host) askBinary(ctx context.Context, unit string) string {
-	root := nodefile.Root(h.Root)
-	file, err := systemd.ReadPlannedUnit(root, unit, nil)
-	binary := kubeletbin.Find(h.Root, "", file.Unit(kubelet.Argv).Command)
-	if err != nil || binary == nil {
-		return ""
-	}
-
-	a := dryrun.Asker{
-		Binary: func() *kubeletbin.Binary { return binary },
-		Run:    h.DryRun,
-		Root:   root,
-		Secret: func(string) ([]byte, error) { return nil, nil }, // nothing is planned
-		Redact: strings.Clone,                                    // the report hides secrets
-		Folder: h.RunDir,
-	}
-	a.Finish(judge.FinishedKubelet{Unit: unit})
-	verdict, _, _ := tape.DryRun.Ask(ctx, tape.Adapters{tape.DryRun.Adapt(a.Answer)}, tape.DryRunReq{})
-
-	return verdict.Refusal // "" without an answer
 }
 
 // CertifiedNode returns the node in the certificate of kubelet.conf, and whether it is older than this machine's id.

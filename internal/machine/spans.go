@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/tape"
 )
@@ -56,33 +55,6 @@ func (e *Env) showQuestions(next tape.Source) tape.Source {
 	})
 }
 
-// ShowSteps shows the waits of a machine: the jobs of units, and the verdict on the kubelet.
-func (e *Env) ShowSteps(m *activation.StateMachine) {
-	if e.Progress == nil || m.Note == nil {
-		return
-	}
-
-	note, extend := m.Note, m.Extend
-	step := ""
-	end := func() {}
-	m.Note = func(ev report.Event) {
-		end()
-		end = func() {}
-		if step = ""; ev.State == report.Started {
-			step = ev.Stage + " " + ev.Summary
-			end = e.Wait(step, time.Time{})
-		}
-		note(ev)
-	}
-	m.Extend = func(d time.Duration) {
-		if step != "" {
-			end()
-			end = e.Wait(step, time.Now().Add(d-activation.WaitMargin))
-		}
-		extend(d)
-	}
-}
-
 func spanKind(kind tape.Kind) string {
 	switch kind {
 	case tape.KindTrust, tape.KindObject, tape.KindNode:
@@ -96,59 +68,4 @@ func spanKind(kind tape.Kind) string {
 	}
 
 	return report.KindRead
-}
-
-// timedUnits is systemd that reports how long its jobs took.
-type timedUnits struct {
-	activation.Units
-	host *Host
-}
-
-// time runs a call of systemd as a span of the timeline.
-func (u timedUnits) time(name string, call func() (string, error)) (string, error) {
-	began := u.host.Clock.Now()
-	result, err := call()
-	u.host.spans.add(report.KindSystemd, name, began, u.host.Clock.Now().Sub(began))
-
-	return result, err
-}
-
-// Reload implements activation.Units.
-func (u timedUnits) Reload(ctx context.Context) error {
-	_, err := u.time("daemon-reload", func() (string, error) {
-		return "", u.Units.Reload(ctx)
-	})
-
-	return err
-}
-
-// Stop implements activation.Units.
-func (u timedUnits) Stop(
-	ctx context.Context,
-	unit string,
-	wait time.Duration,
-) (result string, err error) {
-	return u.time("stop "+unit, func() (string, error) {
-		return u.Units.Stop(ctx, unit, wait)
-	})
-}
-
-// Act implements activation.Units.
-func (u timedUnits) Act(
-	ctx context.Context,
-	verb, unit string,
-	wait time.Duration,
-) (result string, err error) {
-	return u.time(verb+" "+unit, func() (string, error) {
-		return u.Units.Act(ctx, verb, unit, wait)
-	})
-}
-
-// CreateTmpfiles implements activation.Units.
-func (u timedUnits) CreateTmpfiles(
-	ctx context.Context, files []string, wait time.Duration,
-) (result string, err error) {
-	return u.time("systemd-tmpfiles --create", func() (string, error) {
-		return u.Units.CreateTmpfiles(ctx, files, wait)
-	})
 }

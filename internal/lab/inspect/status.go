@@ -362,7 +362,7 @@ func readStore(ctx context.Context, h *machine.Host, out *NodeStatus) {
 	if a := store.FindAside(); a != nil {
 		out.SetAside = a.String()
 	}
-	out.Lost = h.Machine(store, nil).WhyLost(ctx)
+	out.Lost = h.Machine(store).WhyLost(ctx)
 	cur, err := store.Current()
 	if err != nil || cur == nil {
 		return
@@ -393,7 +393,7 @@ func lookAgain(ctx context.Context, h *machine.Host, store *generation.Store, ou
 	if i < 0 && waits == "" || h.IsBelow() {
 		return
 	}
-	spec, err := h.Machine(store, nil).SpecOf(out.Generation)
+	spec, err := h.Machine(store).SpecOf(out.Generation)
 	if err != nil {
 		return
 	}

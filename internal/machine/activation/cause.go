@@ -48,7 +48,7 @@ func newWatchdogCause(unit string, timeout time.Duration) *Cause {
 // findCause reads the cause of a failure from the kubelet's log since the files were in place. It returns nil when the
 // log has none or cannot be read: the cause only explains a verdict and does not change it.
 func (m *StateMachine) findCause(ctx context.Context, p Spec, since time.Duration) *Cause {
-	lines, _ := m.Probe.Log(ctx, p.Unit, since)
+	lines, _ := m.Node.Log(ctx, p.Unit, since)
 	if found, ok := failure.Recognise(lines); ok {
 		return p.withItem(found)
 	}
@@ -67,11 +67,11 @@ func (w *watcher) explainFailure(ctx context.Context, since time.Duration) *Caus
 	hasEnded := w.pid == 0 && slices.ContainsFunc(w.checks, func(c CheckResult) bool {
 		return c.Name == unitCheck && c.State == "failed"
 	})
-	if c != nil || !hasEnded || m.AskBinary == nil {
+	if c != nil || !hasEnded {
 		return c
 	}
 
-	words := m.AskBinary(ctx, p.Unit)
+	words := m.Node.AskBinary(ctx, p.Unit)
 	if found, ok := failure.Recognise([]string{words}); ok {
 		return p.withItem(found)
 	}

@@ -1,7 +1,6 @@
 package activation
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -61,7 +60,9 @@ func TestAskedForItsWords(t *testing.T) {
 		{nil, nil, "no pods", unitCheck, 7, ""}, // it is starting
 	} {
 		n := &node{clk: &sim{}, systemd: &fakeSystemd{}, log: c.log, logErr: c.failed}
-		m := &StateMachine{Probe: n, Clock: n.clk, AskBinary: func(context.Context, string) string { return c.words }}
+		asked := n.asNode()
+		asked.words = c.words
+		m := &StateMachine{Node: asked}
 		w := watcher{m: m, process: process{pid: c.pid}}
 		w.addBad(c.check, "so")
 		got := w.explainFailure(t.Context(), time.Second)

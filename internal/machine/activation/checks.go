@@ -54,7 +54,7 @@ func (w *watcher) verdictChecks() []verdictCheck {
 		{FilesCheck, len(s.Files) > 0, always, w.checkFiles},
 		{"kubeconfig", s.Kubeconfig != "", always, w.checkKubeconfig},
 		{"node", s.Node != "", always, w.checkNode},
-		{MachineCheck, w.m.OtherMachine != nil, aNode, w.checkMachine},
+		{MachineCheck, true, aNode, w.checkMachine},
 		{"labels", true, aNode, w.checkLabels},
 		{"taints", true, aNode, w.checkTaints},
 		{ConfigCheck, s.Configz != nil, always, w.checkConfigz},
@@ -112,7 +112,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 // checkFlags checks the command line of the process. Flags that it runs without do not come.
 func (w *watcher) checkFlags(ctx context.Context, l *look) effect {
 	switch {
-	case w.checkProbe(l.name, w.m.Probe.Flags(ctx, l.unit.MainPID, w.spec.Flags)):
+	case w.checkProbe(l.name, w.m.Node.Flags(ctx, l.unit.MainPID, w.spec.Flags)):
 		return passes
 	case w.unknown:
 		return waits
@@ -144,12 +144,12 @@ func (w *watcher) checkFiles(ctx context.Context, l *look) effect {
 }
 
 func (w *watcher) checkKubeconfig(ctx context.Context, l *look) effect {
-	return passOrWait(w.checkProbe(l.name, w.m.Probe.Kubeconfig(ctx, w.spec.Node)))
+	return passOrWait(w.checkProbe(l.name, w.m.Node.Kubeconfig(ctx, w.spec.Node)))
 }
 
 // checkNode reads the Node object for the checks that follow.
 func (w *watcher) checkNode(ctx context.Context, l *look) effect {
-	n, err := w.m.Probe.Node(ctx, w.spec.Node)
+	n, err := w.m.Node.NodeObject(ctx, w.spec.Node)
 	switch {
 	case err == nil && n.Deleted != "":
 		w.reportDrift(l.name, "node %s is being deleted since %s, and is gone once it has no finalizers (kubectl get "+

@@ -23,7 +23,7 @@ func (w *watcher) checkConfigz(ctx context.Context, l *look) effect {
 		return passes
 	}
 
-	differ, err := w.m.Probe.Configz(ctx, *c)
+	differ, err := w.m.Node.Configz(ctx, *c)
 	switch {
 	case err != nil && isUnknown(err):
 		w.checkProbe("configz", err)
@@ -45,7 +45,7 @@ func (w *watcher) checkConfigz(ctx context.Context, l *look) effect {
 // and not the fault of a generation: the site has not asked for this check, and the kubelet is healthy. A log without
 // the entry says nothing: the kubelet is older than 1.37, or its first lines are gone.
 func (w *watcher) checkLoggedConfig(ctx context.Context, u Unit) {
-	lines, err := w.m.Probe.StartLog(ctx, w.spec.Unit, u.MainPID)
+	lines, err := w.m.Node.StartLog(ctx, w.spec.Unit, u.MainPID)
 
 	var running map[string]any
 	if err == nil {

@@ -32,12 +32,12 @@ func (m *StateMachine) ExamineUnmanaged(ctx context.Context, healthz string) []C
 // examine is Examine on a spec whose files are in place since a time on the monotonic clock; 0: not known.
 func (m *StateMachine) examine(ctx context.Context, spec Spec, since time.Duration) ([]CheckResult, *Cause) {
 	w := watcher{m: m, placement: placement{spec: spec, since: since}}
-	begun := m.Clock.Monotonic()
+	begun := m.Node.Monotonic()
 
 	var last Unit
 
 	for first := true; ; first = false {
-		u, err := m.Units.Look(ctx, spec.Unit)
+		u, err := m.Node.Look(ctx, spec.Unit)
 		if err != nil {
 			return []CheckResult{{unitCheck, "unknown", err.Error()}}, nil
 		}
@@ -54,7 +54,7 @@ func (m *StateMachine) examine(ctx context.Context, spec Spec, since time.Durati
 			w.steadySince = u.Started // assume that it has been healthy since its start
 		}
 
-		now := m.Clock.Monotonic()
+		now := m.Node.Monotonic()
 		last = u
 
 		verdict, _ := w.judge(ctx, u, now)
@@ -63,7 +63,7 @@ func (m *StateMachine) examine(ctx context.Context, spec Spec, since time.Durati
 			break
 		}
 
-		if m.Clock.Sleep(ctx, lookInterval) != nil {
+		if m.Node.Sleep(ctx, lookInterval) != nil {
 			break
 		}
 	}
@@ -77,7 +77,7 @@ func (m *StateMachine) examine(ctx context.Context, spec Spec, since time.Durati
 	// If the cluster does not answer, only the log can be checked.
 	isPods := func(c CheckResult) bool { return c.Name == podsCheck }
 	if len(w.lastChecks) > 0 && !slices.ContainsFunc(w.checks, isPods) {
-		w.checkPods(ctx, &look{unit: last, now: m.Clock.Monotonic()})
+		w.checkPods(ctx, &look{unit: last, now: m.Node.Monotonic()})
 	}
 
 	return w.checks, w.cause
@@ -85,7 +85,7 @@ func (m *StateMachine) examine(ctx context.Context, spec Spec, since time.Durati
 
 // findRecentCause reads the cause of a failure from the part of the log that the site's timeout covers.
 func (m *StateMachine) findRecentCause(ctx context.Context, w watcher) *Cause {
-	since := max(w.since, m.Clock.Monotonic()-w.spec.Timeout())
+	since := max(w.since, m.Node.Monotonic()-w.spec.Timeout())
 
 	return w.explainFailure(ctx, since)
 }

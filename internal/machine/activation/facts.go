@@ -88,7 +88,7 @@ func mayPatch(ctx context.Context, p *pass) (bool, error) {
 	if !p.t.Spec.patchesNode() {
 		return false, nil
 	}
-	may, err := p.m.Units.MayWait(context.WithoutCancel(ctx), p.t.Spec.Unit)
+	may, err := p.m.Node.MayWait(context.WithoutCancel(ctx), p.t.Spec.Unit)
 
 	return may && err == nil, nil
 }
@@ -98,7 +98,7 @@ func mayWait(ctx context.Context, p *pass) (bool, error) {
 	if _, err := ownSpec(ctx, p); err != nil {
 		return false, err
 	}
-	may, err := p.m.Units.MayWait(context.WithoutCancel(ctx), p.spec.Unit)
+	may, err := p.m.Node.MayWait(context.WithoutCancel(ctx), p.spec.Unit)
 
 	return may, wrapAfterCommit(describeInPlace(&p.location), err)
 }
@@ -154,7 +154,7 @@ func isExhausted(ctx context.Context, p *pass) (bool, error) {
 
 	// systemd must answer before the gate is shut.
 	steady := context.WithoutCancel(ctx)
-	if _, err := p.m.Units.MayWait(steady, p.spec.Unit); err != nil {
+	if _, err := p.m.Node.MayWait(steady, p.spec.Unit); err != nil {
 		return false, wrapAfterCommit("rolling back", err)
 	}
 
@@ -196,7 +196,7 @@ func canGoBack(ctx context.Context, p *pass) (bool, error) {
 	}
 
 	steady := context.WithoutCancel(ctx)
-	if _, err := p.m.Units.MayWait(steady, p.spec.Unit); err != nil {
+	if _, err := p.m.Node.MayWait(steady, p.spec.Unit); err != nil {
 		return false, wrapAfterCommit("rolling back", err)
 	}
 	f := p.t.judged

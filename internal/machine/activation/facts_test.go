@@ -31,7 +31,7 @@ func TestForeignIsNotGood(t *testing.T) {
 
 	for _, foreign := range []bool{false, true} {
 		n.enterMachine("look", func(m *StateMachine) (Outcome, error) {
-			m.Foreign = func(int) string { return map[bool]string{true: "of the image"}[foreign] }
+			m.Node.(*nodeOfTest).foreign = map[bool]string{true: "of the image"}[foreign]
 
 			if gen, ok := m.lastGood(Spec{}); ok == foreign || ok && gen != 1 {
 				t.Errorf("foreign %t: got last good generation %d, %t; want generation 1, unless it is foreign",
@@ -83,7 +83,7 @@ func TestOlderProcessIsNeverGood(t *testing.T) {
 	n.bootWith("one")
 
 	w := watcher{
-		m:         &StateMachine{Probe: n, Clock: n.clk},
+		m:         &StateMachine{Node: n.asNode()},
 		placement: placement{spec: n.spec("one").withDefaults(), since: n.systemd.unit.Started + 1},
 	}
 	for range 1000 {
@@ -100,7 +100,7 @@ func TestClusterIsAwayAfterTheVerdict(t *testing.T) {
 	n := newNode(t)
 	n.shape = []string{`{"labels":{"example.com/a":"2"},"reconcile_labels":true}`}
 	n.apiserver = false
-	m := &StateMachine{Probe: n, Clock: n.clk}
+	m := &StateMachine{Node: n.asNode()}
 
 	checks := m.reconcile(t.Context(), n.spec("two"), []CheckResult{{Name: "unit", State: "ok"}})
 	if len(checks) != 2 || checks[1].State != "unknown" ||

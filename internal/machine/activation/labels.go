@@ -43,7 +43,7 @@ const rivalWait = 25 * time.Second
 // content, such as labels, is the work of both: a Node that was this machine's, or is new, and is another one's stays
 // the other one's. An older Node may first be that of a machine which this one replaces.
 func (w *watcher) checkMachine(_ context.Context, l *look) effect {
-	why := w.m.OtherMachine(*l.node)
+	why := w.m.Node.OtherMachine(*l.node)
 	switch {
 	case why != "" && (w.m.Rival != "" || w.ownSince != 0 || w.spec.hasMadeNode(*l.node, w.since, l.now)):
 		w.rival = why
@@ -269,7 +269,7 @@ func (m *StateMachine) reconcile(ctx context.Context, p Spec, checks []CheckResu
 	}
 
 	if p.Reconcile {
-		n, err := m.Probe.Node(ctx, p.Node)
+		n, err := m.Node.NodeObject(ctx, p.Node)
 		if err == nil {
 			err = m.checkOwn(n)
 		}
@@ -321,7 +321,7 @@ const maxTaintTries = 5
 // differ from the plan afterwards. Its errors contain the kubectl command, if there is one.
 func (m *StateMachine) patchTaints(ctx context.Context, p Spec) (done, drift string, err error) {
 	for range maxTaintTries {
-		n, err := m.Probe.Node(ctx, p.Node)
+		n, err := m.Node.NodeObject(ctx, p.Node)
 		if err != nil {
 			return "", "", p.addTaintCommand(err)
 		}
@@ -334,7 +334,7 @@ func (m *StateMachine) patchTaints(ctx context.Context, p Spec) (done, drift str
 			return "", p.describeTaintDrift(n), nil
 		}
 
-		err = m.Probe.Patch(ctx, n.Name, p.TaintCredential, change)
+		err = m.Node.Patch(ctx, n.Name, p.TaintCredential, change)
 		var changed interface{ Changed() bool }
 		switch {
 		case err == nil:
@@ -367,10 +367,7 @@ func (p Spec) addTaintCommand(err error) error {
 
 // checkOwn returns why a Node must not be patched: it is another machine's, or was and may be again.
 func (m *StateMachine) checkOwn(n kubelet.NodeObject) error {
-	if m.OtherMachine == nil {
-		return nil
-	}
-	if why := cmp.Or(m.OtherMachine(n), m.Rival); why != "" {
+	if why := cmp.Or(m.Node.OtherMachine(n), m.Rival); why != "" {
 		return errors.New(why)
 	}
 
@@ -386,11 +383,11 @@ func (m *StateMachine) patchLabels(ctx context.Context, p Spec, n kubelet.NodeOb
 	}
 
 	var done, failed []string
-	err := m.Probe.Patch(ctx, n.Name, "", todo)
+	err := m.Node.Patch(ctx, n.Name, "", todo)
 	for _, c := range todo {
 		one := err
 		if IsRefused(err) && len(todo) > 1 {
-			one = m.Probe.Patch(ctx, n.Name, "", kubelet.LabelChanges{c})
+			one = m.Node.Patch(ctx, n.Name, "", kubelet.LabelChanges{c})
 		}
 
 		switch {

@@ -99,7 +99,7 @@ func (m *StateMachine) hasEndedRun(ctx context.Context) bool {
 		return false
 	}
 
-	return m.Gate.WasOpened() || HasRun(ctx, m.Units)
+	return m.Gate.WasOpened() || HasRun(ctx, m.Node)
 }
 
 // HasRun reports whether a run of this boot has ended, well or not, as far as systemd knows.
@@ -196,10 +196,8 @@ func (m *StateMachine) whyNotAsFound() string {
 	switch {
 	case over != nil && over.IsMixed:
 		return over.String() + ", while a change of the files was interrupted: prelet run writes them again"
-	case m.WhyNotJoined == nil:
-		return "no generation was ever in place"
 	}
-	if why := m.WhyNotJoined(); why != "" {
+	if why := m.Node.WhyNotJoined(); why != "" {
 		return "no generation was ever in place, or it was lost, and this node has not joined: " + why
 	}
 
@@ -251,7 +249,7 @@ func (m *StateMachine) prepareRollback(ctx context.Context, h *location, w rollb
 	w.warnings = warnings
 	w.keeps = keepsKubelet(changed, []Spec{h.spec, goal})
 
-	u, err := m.Units.Look(ctx, h.spec.Unit)
+	u, err := m.Node.Look(ctx, h.spec.Unit)
 	if err == nil && u.NoStop && isAlive(u) && !w.keeps {
 		f := checkHeld(u)
 		h.stayReason = "a rollback is not possible while the kubelet cannot be stopped, so it " +
@@ -289,11 +287,11 @@ func (m *StateMachine) lastGood(spec Spec) (gen int, ok bool) {
 
 // WhyForeign returns why a generation belongs to another machine, or "". 0 is the state before prelet.
 func (m *StateMachine) WhyForeign(gen int) string {
-	if gen == 0 || m.Foreign == nil {
+	if gen == 0 {
 		return ""
 	}
 
-	return m.Foreign(gen)
+	return m.Node.Foreign(gen)
 }
 
 // WhyMixed returns why the files on disk are not those of the generation in place, or "".
@@ -337,7 +335,7 @@ func (m *StateMachine) whyMixed(ctx context.Context, gen int) string {
 
 	spec, err := m.SpecOf(gen)
 	if err == nil && len(spec.Files) > 0 {
-		err = m.Probe.Files(ctx, spec.Files)
+		err = m.Node.Files(ctx, spec.Files)
 	}
 
 	if err != nil {
@@ -350,7 +348,7 @@ func (m *StateMachine) whyMixed(ctx context.Context, gen int) string {
 func (m *StateMachine) hasJoined(ctx context.Context, gen int) bool {
 	spec, err := m.SpecOf(gen)
 
-	return err == nil && spec.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, spec.Node) == nil
+	return err == nil && spec.Kubeconfig != "" && m.Node.Kubeconfig(ctx, spec.Node) == nil
 }
 
 // SpecOf returns the spec of a generation. After a rollback this is the spec of the generation whose contents were

@@ -23,46 +23,47 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// StateMachine activates generations. Its fields are its dependencies. It is used from one goroutine.
+// Node is the machine whose kubelet runs on a generation: its systemd, its clock, its kubelet and cluster, and what
+// prelet knows of both. All effects of a walk are its own, but for those of the Store and the Gate.
+type Node interface {
+	Units
+	Clock
+	Probe
+
+	// Foreign returns why a generation belongs to another machine, or "". prelet neither starts the kubelet on a
+	// generation that came with an image nor rolls back to it.
+	Foreign(gen int) string
+	// OtherMachine returns how a Node is that of another machine than this one, or "".
+	OtherMachine(kubelet.NodeObject) string
+	// WhyNotJoined returns why the files of this node are not those of a node that has joined its cluster, as this
+	// machine; "" if they are.
+	WhyNotJoined() string
+	// Waits reports whether a unit would wait for the gate with some files: their content by path, nil for a removed
+	// file.
+	Waits(unit string, files map[string][]byte) bool
+	// AskBinary returns the words with which the kubelet's binary refuses the files and the command line in place, ""
+	// if it does not, or cannot be asked.
+	AskBinary(ctx context.Context, unit string) (words string)
+
+	// Note is called when a step begins and when it ends.
+	Note(report.Event)
+	// Extend is called before each wait with its maximum duration, so that the unit's own timeout can be extended.
+	Extend(time.Duration)
+	// Redact hides secrets in a verdict, which is stored: a kubelet may quote them.
+	Redact(string) string
+}
+
+// StateMachine activates generations. It is used from one goroutine.
 type StateMachine struct {
-	Units    Units
+	Node     Node
 	Store    Store
-	Probe    Probe
-	Clock    Clock
 	Gate     Gate
 	BootID   string
 	StateDir string // the folder of the Store, for messages
 
-	// Foreign returns why a generation belongs to another machine, or "". prelet neither starts the kubelet on a
-	// generation that came with an image nor rolls back to it. Nil: all generations belong to this machine.
-	Foreign func(gen int) string
-
-	// OtherMachine returns how a Node is that of another machine than this one, or "". Nil: it is not compared.
-	OtherMachine func(kubelet.NodeObject) string
-
-	// WhyNotJoined returns why the files of this node are not those of a node that has joined its cluster, as this
-	// machine; "" if they are. Nil: it has not joined.
-	WhyNotJoined func() string
-
-	// Waits reports whether a unit would wait for the gate with some files: their content by path, nil for a removed
-	// file. Nil: a unit that does not is found after the commit.
-	Waits func(unit string, files map[string][]byte) bool
-
 	// Rival describes a machine that the Node was of at an earlier look in this boot; "" if it was always this one's.
 	// Then only a Node that stays this machine's for rivalWait counts as its.
 	Rival string
-
-	// AskBinary returns the words with which the kubelet's binary refuses the files and the command line in place, ""
-	// if it does not. Nil: it cannot be asked.
-	AskBinary func(ctx context.Context, unit string) (words string)
-
-	// Redact hides secrets in a verdict, which is stored: a kubelet may quote them. Nil: there are none.
-	Redact func(string) string
-
-	// Note is called when a step begins and when it ends. Extend is called before each wait with its maximum duration,
-	// so that the unit's own timeout can be extended. Both may be nil.
-	Note   func(report.Event)
-	Extend func(time.Duration)
 
 	mountsWaited time.Duration // by AwaitMounts so far
 
@@ -119,23 +120,15 @@ type Act struct {
 }
 
 func (m *StateMachine) note(step, state, format string, args ...any) {
-	m.report(report.Event{
+	m.Node.Note(report.Event{
 		Stage:   step,
 		State:   state,
 		Summary: fmt.Sprintf(format, args...),
 	})
 }
 
-func (m *StateMachine) report(e report.Event) {
-	if m.Note != nil {
-		m.Note(e)
-	}
-}
-
 func (m *StateMachine) extendTimeout(d time.Duration) {
-	if m.Extend != nil {
-		m.Extend(d + WaitMargin)
-	}
+	m.Node.Extend(d + WaitMargin)
 }
 
 // Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd
@@ -151,7 +144,7 @@ func (m *StateMachine) Preflight(ctx context.Context, p Spec, changed map[string
 	}
 
 	// The order of units is needed after the commit, when it is too late to fail.
-	_, err = m.Units.MayWait(ctx, p.Unit)
+	_, err = m.Node.MayWait(ctx, p.Unit)
 
 	return u, systemdFault("looking at the order of "+p.Unit, err)
 }
@@ -165,7 +158,7 @@ func (m *StateMachine) lookAgain(ctx context.Context, p Spec, changed map[string
 	l.Add("disk", check.Commit, func(r *check.Recorder) { r.Fail(m.Gate.checkSpace()) })
 	l.Add("unit", check.Commit, func(r *check.Recorder) {
 		var err error
-		u, err = m.Units.Look(ctx, unit)
+		u, err = m.Node.Look(ctx, unit)
 		r.Fail(systemdFault("looking at "+unit, err))
 	})
 	l = append(l, CheckUnit(&u, m.Gate.Path(), p.managed(), func() bool { return m.canFix(u, changed) }))
@@ -184,7 +177,7 @@ func (m *StateMachine) canFix(u Unit, changed map[string][]byte) bool {
 		return false
 	}
 
-	return m.Waits == nil || m.Waits(u.Name, changed)
+	return m.Node.Waits(u.Name, changed)
 }
 
 // CheckUnit returns the check of a unit that a commit stops and starts: systemd can start it, the files that it needs

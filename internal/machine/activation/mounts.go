@@ -20,18 +20,18 @@ const (
 // AwaitMounts returns the mounts at or above some files, once none of them has a job: a later mount would hide files
 // that were written before. All calls of one process wait for mountWait at most. waited reports whether this one did.
 func (m *StateMachine) AwaitMounts(ctx context.Context, files []string) (mounts []Mount, waited bool, err error) {
-	begun := m.Clock.Monotonic()
+	begun := m.Node.Monotonic()
 	end := begun + mountWait - m.mountsWaited
 
-	defer func() { m.mountsWaited += m.Clock.Monotonic() - begun }()
+	defer func() { m.mountsWaited += m.Node.Monotonic() - begun }()
 
 	for {
-		if mounts, err = m.Units.Mounts(ctx, files); err != nil {
+		if mounts, err = m.Node.Mounts(ctx, files); err != nil {
 			return nil, waited, err
 		}
 
 		i := slices.IndexFunc(mounts, func(x Mount) bool { return x.Job })
-		if i < 0 || m.Clock.Monotonic() >= end || ctx.Err() != nil {
+		if i < 0 || m.Node.Monotonic() >= end || ctx.Err() != nil {
 			return mounts, waited, nil
 		}
 
@@ -42,7 +42,7 @@ func (m *StateMachine) AwaitMounts(ctx context.Context, files []string) (mounts 
 			m.note("mounts", "started", "waiting for %s (%s)", mounts[i].Path, mounts[i].Unit)
 		}
 
-		_ = m.Clock.Sleep(ctx, mountInterval) // the end of ctx is handled above
+		_ = m.Node.Sleep(ctx, mountInterval) // the end of ctx is handled above
 	}
 }
 
@@ -70,12 +70,12 @@ func (m *StateMachine) WhyCovered(ctx context.Context, current *generation.Info)
 		return ""
 	}
 
-	differs := m.Probe.Files(ctx, spec.Files)
+	differs := m.Node.Files(ctx, spec.Files)
 	if differs == nil || isUnknown(differs) {
 		return ""
 	}
 
-	mounts, err := m.Units.Mounts(ctx, slices.Sorted(maps.Keys(spec.Files)))
+	mounts, err := m.Node.Mounts(ctx, slices.Sorted(maps.Keys(spec.Files)))
 	if err != nil {
 		return ""
 	}

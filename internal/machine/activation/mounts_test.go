@@ -23,7 +23,7 @@ func TestMountOf(t *testing.T) {
 // TestAwaitMounts waits for a mount that has a job, and not for ever: for 90 s in all.
 func TestAwaitMounts(t *testing.T) {
 	n := newNode(t)
-	m := &StateMachine{Units: n.systemd, Clock: n.clk}
+	m := &StateMachine{Node: n.asNode()}
 	for _, c := range []struct {
 		name  string
 		comes time.Duration // 0: never

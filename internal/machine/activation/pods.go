@@ -20,7 +20,7 @@ const maxLogAge = time.Minute
 // ignored, and there may be no pod yet. A log that cannot be read does not fail the check.
 func (w *watcher) checkPods(ctx context.Context, l *look) effect {
 	since := max(w.since, l.unit.Started, l.now-maxLogAge)
-	lines, err := w.m.Probe.Log(ctx, w.spec.Unit, since)
+	lines, err := w.m.Node.Log(ctx, w.spec.Unit, since)
 	if err != nil {
 		w.addUnknown(podsCheck, "%v", err)
 		return passes

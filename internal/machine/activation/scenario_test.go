@@ -225,7 +225,7 @@ func (n *node) Files(_ context.Context, want map[string]string) error {
 
 	return nil
 }
-func (n *node) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
+func (n *node) NodeObject(_ context.Context, name string) (kubelet.NodeObject, error) {
 	if !n.apiserver {
 		return kubelet.NodeObject{}, unknownError{errors.New("the apiserver does not answer")}
 	}
@@ -352,26 +352,62 @@ func (n *node) process(do func(m *StateMachine) (Outcome, error)) (Outcome, erro
 	n.store, n.locked = store, true
 	defer func() { store.Close(); n.store, n.locked = wasStore, wasLocked }()
 
-	m := &StateMachine{
-		Units: n.systemd, Store: lockedStore{store, n}, Probe: n, Clock: n.clk, BootID: n.boot,
+	return do(&StateMachine{
+		Node: n.asNode(), Store: lockedStore{store, n}, BootID: n.boot,
 		Gate: Gate{Dir: n.run, BootID: n.boot}, StateDir: filepath.Join(n.disk, "var/lib/prelet"),
-		Note: n.note, rows: n.rows, hook: n.step, onRow: n.seen,
-	}
-	if n.joined {
-		m.WhyNotJoined = func() string { return "" }
-	}
-	if n.reports != nil {
-		m.OtherMachine = func(o kubelet.NodeObject) string {
-			if o.MachineID == "" {
-				return ""
-			}
-
-			return o.Name + " is another machine"
-		}
-	}
-
-	return do(m)
+		rows: n.rows, hook: n.step, onRow: n.seen,
+	})
 }
+
+// nodeOfTest is a node as a state machine sees it.
+type nodeOfTest struct {
+	Units
+	Clock
+	Probe
+	note     func(report.Event) // nil: nothing takes events
+	foreign  string // why all generations belong to another machine
+	joined   bool
+	compares bool   // its Node with this machine
+	words    string // of the kubelet's binary
+}
+
+func (n *node) asNode() *nodeOfTest {
+	return &nodeOfTest{
+		Units: n.systemd, Clock: n.clk, Probe: n, note: n.note, joined: n.joined, compares: n.reports != nil,
+	}
+}
+
+func (n *nodeOfTest) Foreign(int) string { return n.foreign }
+
+func (n *nodeOfTest) OtherMachine(o kubelet.NodeObject) string {
+	if !n.compares || o.MachineID == "" {
+		return ""
+	}
+
+	return o.Name + " is another machine"
+}
+
+func (n *nodeOfTest) WhyNotJoined() string {
+	if n.joined {
+		return ""
+	}
+
+	return "it has no kubeconfig"
+}
+
+func (n *nodeOfTest) Waits(string, map[string][]byte) bool { return true }
+
+func (n *nodeOfTest) AskBinary(context.Context, string) string { return n.words }
+
+func (n *nodeOfTest) Note(e report.Event) {
+	if n.note != nil {
+		n.note(e)
+	}
+}
+
+func (n *nodeOfTest) Extend(time.Duration) {}
+
+func (n *nodeOfTest) Redact(text string) string { return text }
 
 // note records the events.
 func (n *node) note(e report.Event) {

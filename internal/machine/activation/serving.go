@@ -8,7 +8,7 @@ const ServingCheck = "serving"
 // checkServing checks whether the cluster has signed the certificate of the kubelet's API. That is never the fault of a
 // generation: a person or a program in the cluster approves it. A cluster that does not answer is not reported.
 func (w *watcher) checkServing(ctx context.Context, _ *look) effect {
-	err := w.m.Probe.Serving(ctx, w.spec.Serving)
+	err := w.m.Node.Serving(ctx, w.spec.Serving)
 
 	switch {
 	case err == nil:

@@ -199,7 +199,7 @@ func (m *StateMachine) commit(ctx context.Context, t *walkState) error {
 		t.Change.Committed(gen)
 	}
 	t.out.Generation = gen
-	m.report(report.Event{
+	m.Node.Note(report.Event{
 		Stage:   "commit",
 		State:   report.OK,
 		Summary: fmt.Sprintf("generation %d", gen),
@@ -272,7 +272,7 @@ func (m *StateMachine) stop(ctx context.Context, on Trigger, h location, t *walk
 
 // stopUnit stops a unit if it is alive, and notes that it is owed a start. After an error no file may change.
 func (m *StateMachine) stopUnit(ctx context.Context, unit string, t *walkState) error {
-	u, err := m.Units.Look(ctx, unit)
+	u, err := m.Node.Look(ctx, unit)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errMayRun)
 	}
@@ -291,12 +291,12 @@ func (m *StateMachine) stopUnit(ctx context.Context, unit string, t *walkState) 
 	wait := m.limitWait(t, stopWait, minStopWait)
 	m.extendTimeout(wait)
 
-	result, err := m.Units.Stop(ctx, unit, wait)
+	result, err := m.Node.Stop(ctx, unit, wait)
 	if err != nil {
 		return fmt.Errorf("stopping %s: %w", unit, err)
 	}
 
-	if u, err = m.Units.Look(ctx, unit); err != nil {
+	if u, err = m.Node.Look(ctx, unit); err != nil {
 		return fmt.Errorf("looking at %s: %w", unit, err)
 	}
 
@@ -385,7 +385,7 @@ func (m *StateMachine) reload(ctx context.Context, h location, t *walkState) err
 
 	m.note("reload", "started", "a unit file changed")
 
-	err := m.Units.Reload(ctx)
+	err := m.Node.Reload(ctx)
 
 	switch {
 	case err != nil && h.phase == mixed && h.noneStarted: // as in stop; the process that opens the gate reloads
@@ -420,7 +420,7 @@ func (m *StateMachine) needsReload(ctx context.Context, h location, t *walkState
 		return true
 	}
 
-	u, err := m.Units.Look(ctx, h.spec.Unit)
+	u, err := m.Node.Look(ctx, h.spec.Unit)
 
 	return err == nil && u.Unread
 }
@@ -455,7 +455,7 @@ func (m *StateMachine) openGate(h location, t *walkState) error {
 
 	t.openedGate = !h.gateOpen // else only the number of the generation was another: it was recorded
 
-	m.report(report.Event{
+	m.Node.Note(report.Event{
 		Stage:      "gate",
 		State:      report.OK,
 		Summary:    fmt.Sprintf("open on generation %d", gen),
@@ -521,8 +521,8 @@ func (m *StateMachine) isOlder(ctx context.Context, u Unit, a *recorded) bool {
 		return false
 	}
 
-	ago, ok := m.Probe.ChangedAgo(a.files)
-	if ok && m.Clock.Monotonic()-u.Started > ago+ageMargin {
+	ago, ok := m.Node.ChangedAgo(a.files)
+	if ok && m.Node.Monotonic()-u.Started > ago+ageMargin {
 		return true
 	}
 
@@ -530,7 +530,7 @@ func (m *StateMachine) isOlder(ctx context.Context, u Unit, a *recorded) bool {
 		return false
 	}
 
-	err := m.Probe.Flags(ctx, u.MainPID, a.flags)
+	err := m.Node.Flags(ctx, u.MainPID, a.flags)
 
 	return err != nil && !isUnknown(err)
 }
@@ -545,7 +545,7 @@ func (m *StateMachine) bringUp(
 	unit := h.spec.Unit
 	files := h.recorded()
 
-	u, err := m.Units.Look(steady, unit)
+	u, err := m.Node.Look(steady, unit)
 	if err != nil {
 		return "", fmt.Errorf("looking at %s: %w", unit, err)
 	}
@@ -578,11 +578,11 @@ func (m *StateMachine) bringUp(
 	// for.
 	if wait > 0 && ctx.Err() == nil {
 		m.extendTimeout(wait)
-		result, err = m.Units.Act(ctx, verb, unit, wait)
+		result, err = m.Node.Act(ctx, verb, unit, wait)
 	}
 
 	if wait == 0 || ctx.Err() != nil {
-		result, err = m.Units.Act(steady, verb, unit, 0)
+		result, err = m.Node.Act(steady, verb, unit, 0)
 	}
 
 	if err != nil {
@@ -703,7 +703,7 @@ func (m *StateMachine) start(ctx context.Context, h location, t *walkState) (Jud
 
 func (m *StateMachine) startOnce(ctx context.Context, h location, t *walkState) (Judgement, error) {
 	wait := m.limitWait(t, h.spec.Timeout(), 0)
-	deadline := m.Clock.Monotonic() + wait
+	deadline := m.Node.Monotonic() + wait
 
 	result, err := m.bringUp(ctx, h, t, wait)
 	if err != nil {
@@ -778,7 +778,7 @@ func (m *StateMachine) closeGood(h location, t *walkState) error {
 	text, err := json.Marshal(judgedReport{
 		Verdict: Good,
 		Checks:  t.judged.Checks,
-		Time:    m.Clock.Now().UTC(),
+		Time:    m.Node.Now().UTC(),
 		BootID:  m.BootID,
 		Since:   h.since.Microseconds(),
 	})

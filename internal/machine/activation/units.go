@@ -169,9 +169,9 @@ func (m *StateMachine) exemptUnhealthy(ctx context.Context, specs ...Spec) error
 
 	for _, p := range specs {
 		for _, u := range p.Units {
-			now, err := m.Units.Look(ctx, u.Unit)
+			now, err := m.Node.Look(ctx, u.Unit)
 			crashed := now.Restarts > 0 &&
-				m.Clock.Monotonic()-now.Started < p.Timeout() // it would in the verdict's time
+				m.Node.Monotonic()-now.Started < p.Timeout() // it would in the verdict's time
 			isUnhealthy := crashed || now.Active == "failed" || isWaitingToRestart(now) ||
 				!isLoadable(now)
 
@@ -227,7 +227,7 @@ func (m *StateMachine) actUnit(
 		return m.createTmpfiles(steady, u, h, key, wait)
 	}
 
-	now, err := m.Units.Look(steady, u.Unit)
+	now, err := m.Node.Look(steady, u.Unit)
 	if err != nil {
 		return "", err
 	}
@@ -247,7 +247,7 @@ func (m *StateMachine) actUnit(
 		return "", nil
 	}
 
-	may, err := m.Units.MayWait(steady, u.Unit)
+	may, err := m.Node.MayWait(steady, u.Unit)
 	if err != nil || !may {
 		wait = 0
 	}
@@ -256,8 +256,8 @@ func (m *StateMachine) actUnit(
 	m.note("units", "started", "%s %s", verb, u.Unit)
 	m.extendTimeout(wait + time.Duration(u.SettleMillis)*time.Millisecond)
 
-	begin := m.Clock.Monotonic()
-	result, err := m.Units.Act(steady, verb, u.Unit, wait)
+	begin := m.Node.Monotonic()
+	result, err := m.Node.Act(steady, verb, u.Unit, wait)
 	if err != nil {
 		return "", err
 	}
@@ -291,12 +291,12 @@ func (m *StateMachine) actUnit(
 func (m *StateMachine) quoteLog(ctx context.Context, unit string, since time.Duration) string {
 	see := fmt.Sprintf("; journalctl -u %s shows more", unit)
 
-	lines, err := m.Probe.Log(ctx, unit, since)
+	lines, err := m.Node.Log(ctx, unit, since)
 	if err != nil {
 		return see
 	}
 	if last := failure.LastLine(lines); last != "" {
-		return "; its last line is: " + m.redact(last) + see
+		return "; its last line is: " + m.Node.Redact(last) + see
 	}
 
 	return see
@@ -320,7 +320,7 @@ func (m *StateMachine) isLeft(ctx context.Context, u UnitSpec, result string) bo
 	case jobQueued, jobSkipped:
 		return true
 	case jobUnanswered:
-		now, err := m.Units.Look(ctx, u.Unit)
+		now, err := m.Node.Look(ctx, u.Unit)
 		return err == nil && now.Job != 0
 	}
 
@@ -365,7 +365,7 @@ func (m *StateMachine) createTmpfiles(
 	m.note("units", "started", "systemd-tmpfiles --create")
 	m.extendTimeout(wait)
 
-	result, err := m.Units.CreateTmpfiles(ctx, files, wait)
+	result, err := m.Node.CreateTmpfiles(ctx, files, wait)
 
 	switch {
 	case err != nil:
@@ -382,11 +382,11 @@ func startedAt(u Unit) time.Duration { return max(u.Since, u.Started) }
 
 // settleUnit watches a unit that was restarted until its time to settle is over, and returns what failed.
 func (m *StateMachine) settleUnit(ctx context.Context, u UnitSpec) (why string) {
-	end := m.Clock.Monotonic() + time.Duration(u.SettleMillis)*time.Millisecond
+	end := m.Node.Monotonic() + time.Duration(u.SettleMillis)*time.Millisecond
 	pid := uint32(0)
 
 	for {
-		now, err := m.Units.Look(context.WithoutCancel(ctx), u.Unit)
+		now, err := m.Node.Look(context.WithoutCancel(ctx), u.Unit)
 		switch {
 		case err != nil:
 			return "" // the verdict looks at it again
@@ -394,12 +394,12 @@ func (m *StateMachine) settleUnit(ctx context.Context, u UnitSpec) (why string) 
 			return fmt.Sprintf("it is %s/%s (result %s)", now.Active, now.Sub, now.DescribeResult())
 		case pid != 0 && now.MainPID != 0 && now.MainPID != pid:
 			return "its process died, and another one runs"
-		case !isAlive(now), m.Clock.Monotonic() >= end:
+		case !isAlive(now), m.Node.Monotonic() >= end:
 			return "" // a process that exited with success has settled
 		}
 
 		pid = now.MainPID
-		if m.Clock.Sleep(ctx, lookInterval) != nil {
+		if m.Node.Sleep(ctx, lookInterval) != nil {
 			return ""
 		}
 	}
@@ -416,7 +416,7 @@ func (w *watcher) judgeUnits(ctx context.Context) (Verdict, string) {
 			return Bad, w.addBad(u.Unit, "%s", why)
 		}
 
-		now, err := w.m.Units.Look(ctx, u.Unit)
+		now, err := w.m.Node.Look(ctx, u.Unit)
 		if err != nil || now.Load != "loaded" {
 			continue
 		}

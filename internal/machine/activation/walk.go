@@ -267,7 +267,7 @@ func leftOutcome(from, gen int, why string, inPlace Verdict, isHeld bool) Outcom
 // startBound sets the deadline of an activation, unless it is set already. No wait ends after it.
 func (m *StateMachine) startBound(t *walkState, p Spec) {
 	if t.deadline == 0 && p.BoundMillis > 0 {
-		t.deadline = m.Clock.Monotonic() + p.bound()
+		t.deadline = m.Node.Monotonic() + p.bound()
 	}
 }
 
@@ -277,5 +277,5 @@ func (m *StateMachine) limitWait(t *walkState, d, least time.Duration) time.Dura
 		return d
 	}
 
-	return min(d, max(least, t.deadline-m.Clock.Monotonic()))
+	return min(d, max(least, t.deadline-m.Node.Monotonic()))
 }

@@ -30,8 +30,8 @@ type Probe interface {
 	Files(ctx context.Context, sha256 map[string]string) error
 	// ChangedAgo returns how long ago the newest of these files was changed; false if that cannot be read.
 	ChangedAgo(paths []string) (time.Duration, bool)
-	// Node returns the Node object.
-	Node(ctx context.Context, name string) (kubelet.NodeObject, error)
+	// NodeObject returns the Node.
+	NodeObject(ctx context.Context, name string) (kubelet.NodeObject, error)
 	// Patch changes the Node with the node's own identity, or as the client of a credential, completely or not at all.
 	// An error with a method Refused() bool that returns true means that the cluster does not allow it; with a method
 	// Changed() bool that returns true, that the Node was changed after it was read.
@@ -84,7 +84,7 @@ func (m *StateMachine) watch(
 ) (Judgement, error) {
 	p := h.spec
 	m.note("verify", "started", "%s", p.Unit)
-	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
+	m.extendTimeout(max(0, deadline-m.Node.Monotonic()))
 	w := watcher{m: m, placement: h.placement, watchLimit: watchLimit{result, deadline, full}}
 	if h.phase == pending && h.journal.BootID == m.BootID &&
 		h.journal.Tries <= 1 { // after a reboot all have read the files
@@ -146,22 +146,14 @@ func (m *StateMachine) watch(
 
 // hideSecrets hides secrets in the kubelet's words, which are stored.
 func (m *StateMachine) hideSecrets(f *Judgement) {
-	f.Why = m.redact(f.Why)
+	f.Why = m.Node.Redact(f.Why)
 	for i := range f.Checks {
-		f.Checks[i].Message = m.redact(f.Checks[i].Message)
+		f.Checks[i].Message = m.Node.Redact(f.Checks[i].Message)
 	}
 	if f.Cause != nil {
-		f.Cause.Sentence = m.redact(f.Cause.Sentence)
-		f.Cause.Words = m.redact(f.Cause.Words)
+		f.Cause.Sentence = m.Node.Redact(f.Cause.Sentence)
+		f.Cause.Words = m.Node.Redact(f.Cause.Words)
 	}
-}
-
-func (m *StateMachine) redact(text string) string {
-	if m.Redact == nil {
-		return text
-	}
-
-	return m.Redact(text)
 }
 
 // whyUngated returns why a unit whose files a generation changed would start without the gate; "" if it does not.
@@ -169,7 +161,7 @@ func (m *StateMachine) whyUngated(ctx context.Context, unit string, changed []st
 	if len(changed) == 0 {
 		return ""
 	}
-	u, err := m.Units.Look(ctx, unit)
+	u, err := m.Node.Look(ctx, unit)
 	if err != nil || u.Load != "loaded" || u.RequiresFile(m.Gate.Path()) {
 		return ""
 	}
@@ -182,7 +174,7 @@ const clockJump = 10 * time.Minute
 
 // clockOffset returns the wall clock without the time since boot. It changes only if the wall clock is set.
 func (m *StateMachine) clockOffset() time.Duration {
-	return time.Duration(m.Clock.Now().UnixNano()) - m.Clock.Monotonic()
+	return time.Duration(m.Node.Now().UnixNano()) - m.Node.Monotonic()
 }
 
 // whyClock returns why an unhealthy kubelet says nothing about its plan, or "": its certificate has expired, which is
@@ -193,7 +185,7 @@ func (m *StateMachine) whyClock(p Spec, cause *Cause, jump time.Duration) (why s
 		return "", false
 	}
 	if p.Kubeconfig != "" {
-		if expired := m.Probe.Expired(); expired != "" {
+		if expired := m.Node.Expired(); expired != "" {
 			return expired + ", on each generation: set the clock, or join again with a token; the plan is not at " +
 				"fault and is judged again", false
 		}
@@ -265,7 +257,7 @@ type findings struct {
 }
 
 func (w *watcher) run(ctx context.Context) (Judgement, error) {
-	clock := w.m.Clock
+	clock := w.m.Node
 	lastAnswer := clock.Monotonic()
 
 	for {
@@ -273,7 +265,7 @@ func (w *watcher) run(ctx context.Context) (Judgement, error) {
 			return w.finish(Unknown, "prelet was stopped: "+context.Cause(ctx).Error()), nil
 		}
 
-		u, err := w.m.Units.Look(ctx, w.spec.Unit)
+		u, err := w.m.Node.Look(ctx, w.spec.Unit)
 
 		now := clock.Monotonic()
 		if err == nil {
@@ -421,7 +413,7 @@ func (w *watcher) checkProcess(ctx context.Context, u Unit) bool {
 		return true
 	}
 
-	return w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.spec.Healthz))
+	return w.checkProbe("healthz", w.m.Node.Healthz(ctx, w.spec.Healthz))
 }
 
 // cannotRecover reports whether the log of a dead kubelet, or its program, shows that it can never start. Then the
@@ -477,7 +469,7 @@ func (m *StateMachine) whyEdited(ctx context.Context, p Spec) string {
 	if len(p.Files) == 0 {
 		return ""
 	}
-	if err := m.Probe.Files(ctx, p.Files); err != nil {
+	if err := m.Node.Files(ctx, p.Files); err != nil {
 		return err.Error()
 	}
 

@@ -63,7 +63,7 @@ func (r *Run) mayAnnotate(ctx context.Context, spec activation.Spec) bool {
 		return false
 	}
 
-	mayWait, err := r.Machine.Units.MayWait(ctx, spec.Unit)
+	mayWait, err := r.Machine.Node.MayWait(ctx, spec.Unit)
 
 	return err == nil && mayWait
 }

@@ -300,7 +300,7 @@ func (r *Run) degradeUnjudged(ctx context.Context, out activation.Outcome) {
 		return
 	}
 
-	u, err := r.Machine.Units.Look(ctx, activation.VerifyUnit)
+	u, err := r.Machine.Node.Look(ctx, activation.VerifyUnit)
 	if err == nil && u.Load == "masked" {
 		const format = "%[1]s is masked, so nothing judges generation %[2]d, or rolls it back: systemctl unmask %[1]s"
 		r.Report.Degrade(fault.Unjudged, fmt.Sprintf(format, activation.VerifyUnit, out.Generation))

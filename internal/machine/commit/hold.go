@@ -103,16 +103,16 @@ func (h holding) because(why string) map[string]holding {
 // of this boot has reported. A file that cannot be read has no hold of this boot before its first run.
 func (r *Run) findHolds(ctx context.Context) map[string]holding {
 	all := readHolds(r.Machine.StateDir, r.Machine.BootID)
-	rest := min(maxUnread, r.Report.LastHold().Sub(r.Machine.Clock.Now())) // a clock that was set back has no bound
+	rest := min(maxUnread, r.Report.LastHold().Sub(r.Machine.Node.Now())) // a clock that was set back has no bound
 	_, isUnread := all[""]
 	switch {
-	case isUnread && rest <= 0 && !activation.HasRun(ctx, r.Machine.Units):
+	case isUnread && rest <= 0 && !activation.HasRun(ctx, r.Machine.Node):
 		return nil
 	case all != nil || rest <= 0:
 		return all
 	}
 
-	now := r.Machine.Clock.Monotonic()
+	now := r.Machine.Node.Monotonic()
 	gone := holding{Boot: r.Machine.BootID, Began: now, Last: now, Limit: rest}
 
 	return gone.because(filepath.Join(r.Machine.StateDir, holdFile) + " is gone")
@@ -138,7 +138,7 @@ func FindHolds(stateDir, bootID string, now time.Duration) (all []string, rest t
 // mayHold reports whether the kubelet waits for the gate, and has not been let through in this boot: a kubelet that
 // runs, or has run, is not held.
 func (r *Run) mayHold(ctx context.Context, unit string) bool {
-	u, err := r.Machine.Units.Look(ctx, unit)
+	u, err := r.Machine.Node.Look(ctx, unit)
 	isRunning := err == nil && u.Active == "active"
 
 	return !isRunning && r.Machine.Gate.IsShut() && !r.Machine.Gate.WasOpened()
@@ -172,7 +172,7 @@ func (r *Run) askHolds(ctx context.Context, p *evaluate.Plan, redact func(string
 		return
 	}
 
-	now := r.Machine.Clock.Monotonic()
+	now := r.Machine.Node.Monotonic()
 	mayHold := r.mayHold(ctx, r.UnitName())
 	counts := map[string]holding{}
 	var held []string
@@ -258,7 +258,7 @@ func (r *Run) keepHolds(counts map[string]holding, isHeld bool) error {
 // reportHeld reports that holds keep the kubelet from starting, and for how long at most. The end is in front: some
 // lines for people are cut.
 func (r *Run) reportHeld(holds []string, rest time.Duration) {
-	now := r.Machine.Clock.Now()
+	now := r.Machine.Node.Now()
 	until := now.Add(rest).UTC()
 	r.Report.HoldKubelet(until)
 	end := fmt.Sprintf("until %s at the latest", until.Format(time.RFC3339))

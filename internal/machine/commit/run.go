@@ -300,7 +300,7 @@ func (r *Run) checkPodState(ctx context.Context, p *evaluate.Plan) error {
 	}
 
 	unit := p.Node.KubeletUnit()
-	u, err := r.Machine.Units.Look(ctx, unit)
+	u, err := r.Machine.Node.Look(ctx, unit)
 	if err != nil { // Preflight reports that systemd does not answer
 		return nil
 	}

@@ -59,6 +59,10 @@ type bench struct {
 	away    bool   // the API server does not answer
 
 	unjoined bool // the kubelet has no kubeconfig
+
+	whyNotJoined string // by its files
+	lastForeign  int    // generations to this one are another machine's
+	isRival      bool   // the Node is another machine's
 	hasRun   bool // prelet.service has ended in this boot
 	isBoot   bool // this is prelet.service at boot
 
@@ -68,7 +72,7 @@ type bench struct {
 func newBench(t *testing.T) *bench { return startBench(t, t.TempDir()) }
 
 func startBench(t *testing.T, dir string) *bench {
-	b := &bench{t: t, dir: dir, boot: bootID, now: time.Minute}
+	b := &bench{t: t, dir: dir, boot: bootID, now: time.Minute, whyNotJoined: "it has no kubeconfig"}
 	for _, dir := range []string{"/run", "/etc"} {
 		must(t, os.Mkdir(b.dir+dir, 0o755))
 	}
@@ -113,11 +117,39 @@ func (b *bench) open(again bool) {
 	b.Run = Run{
 		Store: s, Report: rep,
 		Machine: &activation.StateMachine{
-			Units: b, Store: s, Probe: b, Clock: b, BootID: b.boot, StateDir: b.dir + "/state",
+			Node: b, Store: s, BootID: b.boot, StateDir: b.dir + "/state",
 			Gate: activation.Gate{Dir: b.dir + "/run", BootID: b.boot},
 		},
 	}
 }
+
+func (b *bench) Foreign(gen int) string {
+	if gen > b.lastForeign {
+		return ""
+	}
+
+	return "machine-id a, here b"
+}
+
+func (b *bench) OtherMachine(o kubelet.NodeObject) string {
+	if !b.isRival {
+		return ""
+	}
+
+	return o.Name + " is another machine"
+}
+
+func (b *bench) WhyNotJoined() string { return b.whyNotJoined }
+
+func (b *bench) Waits(string, map[string][]byte) bool { return true }
+
+func (b *bench) AskBinary(context.Context, string) string { return "" }
+
+func (b *bench) Note(report.Event) {}
+
+func (b *bench) Extend(time.Duration) {}
+
+func (b *bench) Redact(text string) string { return text }
 
 // anyNode is a node without secrets.
 type anyNode struct{}
@@ -305,7 +337,7 @@ type unknownError struct{ error }
 
 func (unknownError) Unknown() bool { return true }
 
-func (b *bench) Node(_ context.Context, name string) (kubelet.NodeObject, error) {
+func (b *bench) NodeObject(_ context.Context, name string) (kubelet.NodeObject, error) {
 	if b.away {
 		return kubelet.NodeObject{}, unknownError{errors.New("the API server does not answer")}
 	}

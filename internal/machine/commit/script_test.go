@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/desired"
-	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
@@ -133,6 +132,7 @@ func (n *runNode) run(site string, how []string) {
 	ctx, cancel := context.WithCancel(n.t.Context())
 	defer cancel()
 	n.open(true)
+	n.isRival = false
 	n.plan = planOf(site)
 	switch how[0] {
 	case "off":
@@ -155,7 +155,7 @@ func (n *runNode) run(site string, how []string) {
 			n.plan.Node.Activation = activationWith(how[1 : len(how)-1])
 		}
 	case "of-another-machine":
-		n.Machine.OtherMachine = func(o kubelet.NodeObject) string { return o.Name + " is another machine" }
+		n.isRival = true
 	case "":
 	default:
 		n.t.Fatalf("%s: got %v", n.Line, script.Unknown("run", how[0]))

@@ -255,18 +255,13 @@ func (c wayCase) makeReason(w way) {
 		w.prepare(c)
 	}
 	c.open(true)
-	c.Machine.WhyNotJoined = func() string { return "" }
+	c.whyNotJoined = ""
 	switch c.reason {
 	case "machine":
-		c.Machine.Foreign = func(gen int) string {
-			if gen > 4 {
-				return ""
-			}
-			return "machine-id a, here b"
-		}
+		c.lastForeign = 4
 	case "unjoined":
 		c.unjoined = true
-		c.Machine.WhyNotJoined = func() string { return "it has no kubeconfig" }
+		c.whyNotJoined = "it has no kubeconfig"
 	}
 }
 

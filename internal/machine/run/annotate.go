@@ -18,7 +18,7 @@ const maxSpread = 30 * time.Second
 
 // ownNode returns the Node of a name. That of another machine is an error.
 func ownNode(ctx context.Context, h *machine.Host, name string) (kubelet.NodeObject, error) {
-	n, err := h.Probe.Node(ctx, name)
+	n, err := h.Probe.NodeObject(ctx, name)
 	if err == nil {
 		if why := machine.DescribeOtherMachine(n, machineid.Of(h.Root)); why != "" {
 			err = errors.New(why)

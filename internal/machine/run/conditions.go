@@ -283,7 +283,7 @@ func needsVerify(ctx context.Context, h *machine.Host) bool {
 	}
 	cur, err := store.Current()
 
-	return err == nil && h.Machine(store, nil).WhyCovered(ctx, cur) != ""
+	return err == nil && h.Machine(store).WhyCovered(ctx, cur) != ""
 }
 
 // deliverConditions patches the conditions if it is known what they are. It returns the wait before the next try, 0 if
@@ -374,7 +374,7 @@ func (r *nodeRun) findConditions(
 		return fail(unhealthyWait, condition.KubeletUnhealthy, "no good generation is in place: prelet status")
 	}
 
-	checks, err := examineKubelet(ctx, h.Machine(store, nil), cur, results.Healthz)
+	checks, err := examineKubelet(ctx, h.Machine(store), cur, results.Healthz)
 	if err != nil {
 		return fail(unhealthyWait, condition.KubeletUnhealthy,
 			"the plan of the generation cannot be read: prelet verify")

@@ -144,7 +144,7 @@ func (r *nodeRun) hasFailed(ctx context.Context, gen int) bool {
 	if err != nil {
 		return true
 	}
-	u, err := r.Machine.Units.Look(ctx, spec.Unit)
+	u, err := r.Machine.Node.Look(ctx, spec.Unit)
 
 	return err == nil && (u.Active == "failed" || u.Active != "active" && u.Restarts >= manyStarts)
 }

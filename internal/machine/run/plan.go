@@ -179,7 +179,7 @@ const rivalPatience = 250 * time.Millisecond
 func (r *nodeRun) beginRivalLook(ctx context.Context) (wait func()) {
 	h := r.host
 	cur, err := r.Store.Current()
-	isUsed := err == nil && cur != nil && !r.Off && hasKubeconfig(h) && r.Machine.Foreign(cur.Gen) == ""
+	isUsed := err == nil && cur != nil && !r.Off && hasKubeconfig(h) && r.Machine.WhyForeign(cur.Gen) == ""
 	if !isUsed {
 		return func() {}
 	}
@@ -191,7 +191,7 @@ func (r *nodeRun) beginRivalLook(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	found := make(chan string, 1)
 	go func() {
-		n, err := h.Probe.Node(ctx, spec.Node)
+		n, err := h.Probe.NodeObject(ctx, spec.Node)
 		if err != nil || !n.Ready { // of a machine that no longer runs
 			found <- ""
 			return

@@ -59,7 +59,7 @@ func Recover(ctx context.Context, e *machine.Env, root string) (Recovered, error
 		_, err = store.Recover()
 	case !was.IsUnfinished():
 		// removes files that were staged and never committed
-		_, err = h.Machine(store, nil).Enter(ctx, activation.Entry{On: activation.OnFinish})
+		_, err = h.Machine(store).Enter(ctx, activation.Entry{On: activation.OnFinish})
 	}
 	if err != nil {
 		return Recovered{}, err
@@ -73,7 +73,7 @@ func Recover(ctx context.Context, e *machine.Env, root string) (Recovered, error
 	if over := store.StartsOver(); over != nil {
 		r.Lost = over.DescribeNext()
 	} else if !h.IsBelow() {
-		r.Lost = h.Machine(store, nil).WhyLost(ctx)
+		r.Lost = h.Machine(store).WhyLost(ctx)
 	}
 
 	return r, err

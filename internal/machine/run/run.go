@@ -73,14 +73,10 @@ func waitToRun(ctx context.Context, e *machine.Env, h *machine.Host) error {
 func begin(e *machine.Env, h *machine.Host, store *generation.Store, again bool) *nodeRun {
 	rep := e.StartReport(h, again)
 	e.HideKept(store)
-	machine := h.Machine(store, rep)
-	machine.Redact = e.Redactor.String
-	e.ShowSteps(machine)
-
 	r := &nodeRun{
 		Run: &commit.Run{
 			Store:   store,
-			Machine: machine,
+			Machine: e.ReportingMachine(h, store, rep),
 			Report:  rep,
 		},
 		env:     e,

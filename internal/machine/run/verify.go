@@ -54,7 +54,7 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Re
 
 	e.HideKept(store)
 	v.Store = store
-	v.Machine = h.Machine(store, nil)
+	v.Machine = h.Machine(store)
 	err = v.verifyLocked(ctx)
 	v.publish(ctx)
 
@@ -215,7 +215,7 @@ func describeWithoutGeneration(ctx context.Context, h *machine.Host) (res commit
 		return res, false
 	}
 
-	res.Outcome.Why = h.Machine(store, nil).WhyLost(ctx)
+	res.Outcome.Why = h.Machine(store).WhyLost(ctx)
 	if res.Outcome.Why != "" {
 		if h.Gate().IsShut() {
 			res.Outcome.HeldBack = res.Outcome.Why

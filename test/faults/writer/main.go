@@ -22,6 +22,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/test/faults/scenario"
 )
 
@@ -73,9 +75,8 @@ func run(verb, name, root, runDir string) error {
 	defer store.Close()
 	gate := activation.Gate{Dir: runDir, BootID: bootID}
 	m := &activation.StateMachine{
-		Units:    idle{gate.Path()},
+		Node:     &node{idle: idle{gate.Path()}, clock: now},
 		Store:    store,
-		Clock:    now,
 		Gate:     gate,
 		BootID:   bootID,
 		StateDir: dir,
@@ -170,6 +171,22 @@ func resume(m *activation.StateMachine, store *generation.Store) error {
 }
 
 // idle is a systemd whose kubelet was never started.
+// node is a node that no kubelet runs on: nothing is ever probed.
+type node struct {
+	idle
+	*clock
+	activation.Probe
+}
+
+func (*node) Foreign(int) string                       { return "" }
+func (*node) OtherMachine(kubelet.NodeObject) string   { return "" }
+func (*node) WhyNotJoined() string                     { return "no kubelet has joined" }
+func (*node) Waits(string, map[string][]byte) bool     { return true }
+func (*node) AskBinary(context.Context, string) string { return "" }
+func (*node) Note(report.Event)                        {}
+func (*node) Extend(time.Duration)                     {}
+func (*node) Redact(text string) string                { return text }
+
 type idle struct{ gate string }
 
 func (i idle) Look(_ context.Context, unit string) (activation.Unit, error) {

@@ -142,14 +142,14 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "kubectl certificate approve NAME") {
 		t.Errorf("a request without approval: got %v, want how to approve it", err)
 	}
-	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" {
+	if _, err := p.NodeObject(t.Context(), "n1"); verdictOf(err) != "unknown" {
 		t.Errorf("without an identity: got %v, want it unknown", err)
 	}
 	place(t, root, conf, string(s.NodeKubeconfig("n1")))
 	if err := p.Kubeconfig(t.Context(), "n1"); err != nil {
 		t.Errorf("joined: got %v, want no error", err)
 	}
-	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
+	if _, err := p.NodeObject(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
 		t.Errorf("joined and not registered: got %v, want journalctl as the next step", err)
 	}
 	later := Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}
@@ -159,7 +159,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if got := later.Expired(); !strings.Contains(got, "expired at") || !strings.Contains(got, "the clock is at") {
 		t.Errorf("in five years: got %q, want when it expired, and the clock's time", got)
 	}
-	_, err = later.Node(t.Context(), "n1")
+	_, err = later.NodeObject(t.Context(), "n1")
 	if verdictOf(err) != "unknown" || !strings.Contains(fmt.Sprint(err), "set the clock, or join again") {
 		t.Errorf("in five years: got %v, want no request with a certificate that has expired", err)
 	}
@@ -211,12 +211,12 @@ func TestNodeObject(t *testing.T) {
 `) {
 		answer := &demo.BadResponse{Status: c.Code, Body: c.Body}
 		p, asked := newProbe(t, "n1", answer)
-		if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != c.State || *asked != "GET /api/v1/nodes/n1" {
+		if _, err := p.NodeObject(t.Context(), "n1"); verdictOf(err) != c.State || *asked != "GET /api/v1/nodes/n1" {
 			t.Errorf("%d %s: %v after %q, want %s", c.Code, c.Body, err, *asked, c.State)
 		}
 		// If the host name is not the node's name, the name comes from the certificate.
 		p, _ = newProbe(t, "certified", answer)
-		if _, err := p.Node(t.Context(), "n1"); err != nil {
+		if _, err := p.NodeObject(t.Context(), "n1"); err != nil {
 			t.Errorf("%d %s: got %v, want the node of the certificate's name", c.Code, c.Body, err)
 		}
 	}

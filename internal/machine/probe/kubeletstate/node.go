@@ -19,10 +19,10 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// Node reads the Node object of this kubelet, under the planned name or the name in its certificate: if the site
+// NodeObject reads the Node of this kubelet, under the planned name or the name in its certificate: if the site
 // names no node, the plan can only use the host name. It uses the identity of the kubelet. Every failure is an
 // Unclear, except that the node does not exist.
-func (p Probe) Node(ctx context.Context, name string) (kubelet.NodeObject, error) {
+func (p Probe) NodeObject(ctx context.Context, name string) (kubelet.NodeObject, error) {
 	c, err := p.connectAsNode()
 	if err != nil {
 		return kubelet.NodeObject{}, err

@@ -59,8 +59,8 @@ func (s *Store) publish(m *manifest, j *Journal, staged bool) error {
 	return afterCommit(err)
 }
 
-// recordCommit records what a commit changes in addition to its targets. The journal, which ends last, has it until
-// then.
+// recordCommit records the changes of a commit in addition to its targets: released plans, or the verdict of a rollback.
+// Until they are recorded, the journal, which ends last, has them.
 func (s *Store) recordCommit(j *Journal) error {
 	if j.Phase == PhaseRollback {
 		return s.recordRollback(j)
@@ -73,8 +73,8 @@ func (s *Store) recordCommit(j *Journal) error {
 	return s.dropHeld()
 }
 
-// endCommit makes durable what is in r, records that the targets await a verdict, or ends the journal if none follows,
-// and removes the staged name of the generation.
+// endCommit makes r durable, records that the targets await a verdict, or ends the journal if none follows, and removes
+// the staged name of the generation.
 func (s *Store) endCommit(r *syncRound, m *manifest, j *Journal) error {
 	isEnd := m.Judged != nil || j.Phase == PhaseRollback && !j.Judge
 	if isEnd {

@@ -58,13 +58,15 @@ func TestDryRunVerdict(t *testing.T) {
 			patch: "{ maxPods = -1 }", answer: tape.Failure(fault.Unread, "", ""),
 			want: []found{{"error", 6, "maxPods"}},
 		},
-		"accepts what a rule refuses": {
-			patch: "{ maxPods = -1 }", answer: accepts(),
-			want: []found{{"note", 4, "accepts what prelet would refuse|maxPods|Please report"}},
-		},
+		"accepts what a rule refuses": {patch: "{ maxPods = -1 }", answer: accepts()},
 		"accepts what is refused later": {
 			patch: `{ cpuManagerPolicy = "static" }`, answer: accepts(),
 			want: []found{{"error", 6, "cpuManagerPolicy"}},
+		},
+		"accepts what a rule that it covers refuses later": {
+			patch:  `{ evictionSoft = { "memory.available" = "5%" }, evictionSoftGracePeriod = { "memory.available" = "ten" } }`,
+			answer: accepts(),
+			want:   []found{{"error", 6, "evictionSoftGracePeriod.memory.available|invalid duration"}},
 		},
 		"refuses as the rule does": {
 			patch: "{ maxPods = -1 }", answer: refuses(negative),
@@ -91,8 +93,16 @@ func TestDryRunVerdict(t *testing.T) {
 			want: []found{{"error", 4, "The installed kubelet would not start|out of luck"}},
 		},
 		"refuses one thing, and a rule another": {
-			patch: "{ maxPods = -1, podPidsLimit = -5 }", answer: refuses(negative),
-			want: []found{{"error", 6, negative}},
+			patch: "{ maxPods = -1, podsPerCore = -5 }", answer: refuses(negative),
+			want: []found{{"error", 6, negative}, {"error", 6, "podsPerCore|-5 must be at least 0 (set by write.k"}},
+		},
+		"refuses two things": {
+			patch: "{ maxPods = -1, podsPerCore = -5 }", answer: refuses(negative + ", podsPerCore -5 must not be negative"),
+			want: []found{{"error", 6, "start with maxPods|" + negative + ", podsPerCore -5"}, {"error", 6, "podsPerCore|at least 0"}},
+		},
+		"quotes an element of a list": {
+			patch: `{ enforceNodeAllocatable = ["pods", "pods"] }`, answer: refuses(`duplicated enforcements "pods"`),
+			want: []found{{"error", 6, "enforceNodeAllocatable.1|duplicated enforcements|Remove the duplicate"}},
 		},
 		"cannot run": {
 			patch:  "{ maxPods = 20 }",

@@ -19,7 +19,10 @@ import (
 // ownFlags is the place of the words in the flags file that the site writes: the node has their origins.
 const ownFlags = "the flags file"
 
-const labelsFlag = "node-labels"
+const (
+	labelsFlag = "node-labels"
+	gatesFlag  = "feature-gates"
+)
 
 // listWords returns the command line of a node's kubelet, each word with its place, as systemd passes it: each rule
 // about a flag is applied to it, whatever sets the flag.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,174 +124,88 @@ func digestFiles(n desired.Node) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// applyVerdict returns the violations that remain after the verdict of the kubelet's binary, which overrides the rules
-// that a dry run covers. It reports a refusal, and the rules that the binary contradicts.
-func (j checker) applyVerdict(found []rules.Violation) (rest []rules.Violation) {
-	a := j.verdict
+// decidesAlone reports whether the rules that a dry run covers are not applied: the kubelet's binary accepts the node, or
+// is asked on sample machines with facts.
+func (j checker) decidesAlone() bool {
+	isAskedElsewhere := j.lacksFacts() && (j.isJudged() || j.IsAskedElsewhere)
+
+	return isAskedElsewhere || j.verdict != nil && j.verdict.Accepted
+}
+
+// reportRefusal reports the words with which the kubelet's binary refuses the node: at the item of a rule that they
+// mean, with its hint, or else at the first item that they name. It returns the violations of other items.
+func (j checker) reportRefusal(a *tape.DryRunAns, found []rules.Violation) (rest []rules.Violation) {
+	var item rules.Violation
+	named := j.findPlaces(a.Refusal)
+	i := slices.IndexFunc(found, func(f rules.Violation) bool { return f.InDryRun && j.isMeant(f, named, a.Refusal) })
 	switch {
-	case a == nil && j.lacksFacts() && (j.isJudged() || j.IsAskedElsewhere): // on the machines with facts
-		return slices.DeleteFunc(slices.Clone(found), isCovered)
-	case a == nil:
+	case i >= 0:
+		item = found[i]
+	case len(named) > 0:
+		item = named[0]
+	default:
+		d := origin.Error(
+			fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The installed kubelet would not start",
+			"%s refuses its flags or configuration: %s", a.Program, stages.Sentence(a.Refusal, ""),
+		)
+		d.Extra = origin.Extra{Code: fault.ConfigInvalid, Rule: byDryRun, Effect: string(rules.Exits)}
+		j.Report(d)
+
 		return found
 	}
 
-	isOther := func(f rules.Violation) bool { return !isCovered(f) }
-	covered := slices.DeleteFunc(slices.Clone(found), isOther)
-	rest = slices.DeleteFunc(slices.Clone(found), isCovered)
-	if a.Accepted {
-		j.reportContradiction(a, covered)
-		return rest
-	}
+	item.Rule = cmp.Or(item.Rule, byDryRun)
+	item.Effect = rules.Exits
+	item.Message = a.Program + ": " + a.Refusal
+	j.Report(makeDiagnostic(item, rules.Error, chooseCode(item), j.findSetter(item)))
 
-	named := j.findNamed(a.Refusal)
-	isNamed := func(f rules.Violation) bool {
-		return slices.ContainsFunc(named, func(n rules.Violation) bool { return isWithin(f, n) })
-	}
-	if len(named) == 0 { // the words may give the value or the file of an item, and not its name
-		isNamed = func(f rules.Violation) bool { return j.isQuoted(f, a.Refusal) }
-	}
-	var refused []rules.Violation
-	for _, f := range covered {
-		if isNamed(f) {
-			refused = append(refused, f)
-		} else {
-			rest = append(rest, f)
-		}
-	}
-	for _, n := range named {
-		if !slices.ContainsFunc(refused, func(f rules.Violation) bool { return isWithin(f, n) }) {
-			refused = append(refused, n)
-		}
-	}
-	j.reportRefusal(a, refused)
-
-	return rest
+	return slices.DeleteFunc(found, func(f rules.Violation) bool {
+		return f.InDryRun && nameItem(f) == nameItem(item)
+	})
 }
 
-// isQuoted reports whether a text of the kubelet quotes the value of an item, or names the file that sets it.
-func (j checker) isQuoted(f rules.Violation, text string) bool {
-	quotes := func(value string) bool { return value != "" && strings.Contains(text, strconv.Quote(value)) }
+// isMeant reports whether the words of the kubelet are about the item of a violation: they name it, or an object around
+// it. Words that name nothing may quote its value.
+func (j checker) isMeant(f rules.Violation, named []rules.Violation, words string) bool {
+	if len(named) > 0 {
+		return slices.ContainsFunc(named, func(item rules.Violation) bool {
+			return strings.HasPrefix(nameItem(f)+".", nameItem(item)+".")
+		})
+	}
+
+	value, _ := j.Files.Merged.Config.Get(f.Pointer)
+	text, isText := value.(string)
 	if f.Flag != "" {
-		flag, _ := desired.FindFlag(j.Node.Flags, f.Flag)
-		return quotes(flag.Value)
+		text, isText = j.flags.Lookup(f.Flag)
 	}
 
-	var value any = j.Files.Merged.Config.Object()
-	for _, key := range tape.SplitPointer(f.Pointer) {
-		object, _ := value.(map[string]any)
-		value = object[key]
-	}
-	if value, isText := value.(string); isText && quotes(value) {
-		return true
-	}
-
-	file := j.findSetter(f).place.File
-	if file == "" {
-		config, _ := j.Node.FindPurpose("kubelet-config")
-		file = cmp.Or(j.Node.DropIn, config.Path)
-	}
-
-	return file != "" && strings.Contains(text, file)
+	return isText && text != "" && strings.Contains(words, strconv.Quote(text))
 }
 
-// isCovered reports whether a dry run of the kubelet finds a violation.
-func isCovered(f rules.Violation) bool {
-	return f.InDryRun && f.Effect == rules.Exits && f.Severity != rules.Note
-}
-
-// isWithin reports whether a violation is about an item, or about an element of it.
-func isWithin(f, item rules.Violation) bool {
-	return strings.HasPrefix(nameItem(f)+".", nameItem(item)+".")
-}
-
-// reportContradiction notes the items that the kubelet's binary accepts, although rules refuse them.
-func (j checker) reportContradiction(a *tape.DryRunAns, covered []rules.Violation) {
-	var items []string
-	for _, f := range covered {
-		if f.Severity == rules.Error && !f.Newer {
-			items = append(items, nameItem(f)+": "+f.Message)
-		}
-	}
-	if len(items) > 0 {
-		j.Note(
-			fault.ConfigInvalid, j.findFileRange("kubelet-config"),
-			"The kubelet's binary accepts what prelet would refuse",
-			"%s accepts it, and prelet follows: %s. Please report this.", a.Program, joinSome(items),
-		)
-	}
-}
-
-// reportRefusal reports the words of the kubelet's binary, at the first of the items that are refused.
-func (j checker) reportRefusal(a *tape.DryRunAns, refused []rules.Violation) {
-	if len(refused) == 0 {
-		j.Report(ofDryRun(origin.Error(
-			fault.ConfigInvalid, j.findFileRange("kubelet-config"), "The installed kubelet would not start",
-			"%s refuses its flags or configuration: %s", a.Program, stages.Sentence(a.Refusal, ""),
-		)))
-		return
-	}
-
-	var setters, hints []string
-	for _, f := range refused {
-		setter := nameItem(f) + " by " + j.findSetter(f).name
-		if !slices.Contains(setters, setter) {
-			setters = append(setters, setter)
-		}
-		if f.Hint != "" && !slices.Contains(hints, f.Hint) {
-			hints = append(hints, f.Hint)
-		}
-	}
-	first := refused[0]
-	first.Hint = strings.Join(hints, "; ")
-	set := j.findSetter(first)
-	if len(setters) > 1 {
-		set.name = strings.Join(setters, ", ")
-	}
-	first.Message = a.Program + ": " + a.Refusal
-	first.Effect, first.Severity = rules.Exits, rules.Error
-	j.Report(ofDryRun(makeDiagnostic(first, rules.Error, chooseCode(first), set)))
-}
-
-// ofDryRun marks an error as a refusal of the kubelet, and not one of the site, also if no rule of prelet knows it.
-func ofDryRun(d *hcl.Diagnostic) *hcl.Diagnostic {
-	extra, _ := d.Extra.(origin.Extra)
-	extra.Effect = string(rules.Exits)
-	if rules.SourceOf(extra.Rule) == "" {
-		extra.Rule = "dry-run"
-	}
-	d.Extra = extra
-
-	return d
-}
+// byDryRun is the rule of a refusal that no rule of prelet knows.
+const byDryRun = "dry-run"
 
 // word matches what may be the name of a flag, a field or a feature gate.
 var word = texts.LazyRegexp(`[A-Za-z][A-Za-z0-9./_-]*`)
 
-// findNamed returns the flags, fields, feature gates and labels of the node that a text of the kubelet names, in the
-// order of the text.
-func (j checker) findNamed(text string) (named []rules.Violation) {
-	if text == "" {
-		return nil
-	}
-
+// findPlaces returns the flags, fields, feature gates and labels of the node that a text of the kubelet names, in its
+// order.
+func (j checker) findPlaces(text string) (named []rules.Violation) {
 	items := map[string]rules.Violation{}
 	addFields(items, "", j.Files.Merged.Config.Object())
 	minor, _ := known.Minor(j.Kubelet.KnownVersion())
 	for _, f := range j.Node.Flags {
-		items["--"+f.Name] = rules.Violation{Flag: f.Name}
 		flag, _ := known.FlagAt(strings.ReplaceAll(f.Name, "_", "-"), minor)
-		isProse := strings.ToLower(flag.Field) == flag.Field && !strings.Contains(flag.Field, ".") // such as address
-		if !isProse {
-			items[flag.Field] = rules.Violation{Flag: f.Name} // the kubelet names the field, also of a flag
+		items["--"+f.Name] = rules.Violation{Flag: f.Name}
+		items[flag.Field] = rules.Violation{Flag: f.Name} // the kubelet names the field, also of a flag
+		if f.Name != gatesFlag {
+			continue
 		}
-		if f.Name == "feature-gates" {
-			for pair := range strings.SplitSeq(f.Value, ",") {
-				gate, _, _ := strings.Cut(pair, "=")
-				items[gate] = rules.Violation{Rule: "gate-", Flag: f.Name, Member: gate}
-			}
+		for pair := range strings.SplitSeq(f.Value, ",") {
+			gate, _, _ := strings.Cut(pair, "=")
+			items[gate] = rules.Violation{Flag: f.Name, Member: gate}
 		}
 	}
-
 	for _, l := range j.Node.Labels {
 		items[l.Key] = rules.Violation{Flag: labelsFlag, Member: l.Key}
 	}
@@ -300,46 +215,34 @@ func (j checker) findNamed(text string) (named []rules.Violation) {
 		if strings.HasSuffix(text[:at[0]], "--") {
 			name = "--" + name
 		}
-		f, isItem := items[name]
+		item, isItem := items[name]
 		if dot := strings.LastIndex(name, "."); !isItem && dot >= 0 && dot+1 < len(name) { // with the objects around it
-			f, isItem = items[strings.ToLower(name[dot+1:dot+2])+name[dot+2:]] // as its name may be in Go
+			item, isItem = items[strings.ToLower(name[dot+1:dot+2])+name[dot+2:]] // as its name may be in Go
 		}
-		if isItem && !slices.Contains(named, f) && (f.Pointer == "" || isFieldName(name, f.Pointer, text)) {
-			named = append(named, f)
+		if isItem && !isProse(name, item.Pointer, text) {
+			named = append(named, item)
 		}
 	}
 
 	return named
 }
 
-// isFieldName reports whether a word of a text is the name of a field, and not a word of its prose, such as "enabled"
-// or "memory": the name has a capital or its path, or it is of the whole configuration or of an object that the text
-// names.
-func isFieldName(word, pointer, text string) bool {
-	keys := tape.SplitPointer(pointer)
-	if len(keys) < 2 || strings.ToLower(word) != word || strings.Contains(word, ".") {
-		return true
-	}
+// isProse reports whether a word of a text, such as "enabled" or "memory", is not meant as the name of the item at a
+// pointer, "" for a flag: it looks like any other word, and the text does not name an object around the field.
+func isProse(word, pointer, text string) bool {
+	isMarked := strings.ToLower(word) != word || strings.ContainsAny(word, "./") || strings.HasPrefix(word, "--")
+	objects := strings.Split(path.Dir(pointer), "/")[1:] // "" is the whole configuration, which each text is about
+	isNamed := func(object string) bool { return strings.Contains(text, object) }
 
-	return slices.ContainsFunc(keys[:len(keys)-1], func(key string) bool {
-		flag := upper().ReplaceAllStringFunc(key, func(s string) string { return "-" + strings.ToLower(s) })
-		return strings.Contains(text, key) || strings.Contains(text, "--"+flag)
-	})
+	return !isMarked && !slices.ContainsFunc(objects, isNamed)
 }
 
-// upper matches a capital.
-var upper = texts.LazyRegexp(`[A-Z]`)
-
-// addFields adds the fields of a configuration by their names, and feature gates as such. Of fields with one name the
-// first counts.
+// addFields adds the fields of a configuration by their names. Of fields with one name the first counts.
 func addFields(items map[string]rules.Violation, parent string, object map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		pointer := parent + tape.Pointer(name)
 		if _, isThere := items[name]; !isThere {
 			items[name] = rules.Violation{Pointer: pointer}
-			if parent == "/featureGates" {
-				items[name] = rules.Violation{Rule: "gate-", Pointer: pointer}
-			}
 		}
 		if inner, isObject := object[name].(map[string]any); isObject {
 			addFields(items, pointer, inner)

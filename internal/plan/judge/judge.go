@@ -167,9 +167,14 @@ func (j checker) check(ctx context.Context) {
 	kinds := map[violationKind]int{}
 	var rest []rules.Violation // the first one of each kind that is not printed
 	subject := j.makeSubject(ctx)
+	subject.Judged = j.decidesAlone()
 	var newer []string
 	result := rules.CheckAll(subject)
-	for _, f := range j.applyVerdict(result.Violations) {
+	violations := result.Violations
+	if v := j.verdict; v != nil && !v.Accepted {
+		violations = j.reportRefusal(v, violations)
+	}
+	for _, f := range violations {
 		if f.Newer {
 			newer = append(newer, nameItem(f)+": "+f.Message+" (set by "+j.findSetter(f).name+")")
 			continue

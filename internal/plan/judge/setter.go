@@ -113,7 +113,7 @@ func chooseCode(f rules.Violation) fault.Code {
 		return fault.DeclaredFeatures
 	case strings.HasPrefix(f.Rule, "machine-"):
 		return fault.KubeletMachine
-	case strings.HasPrefix(f.Rule, "gate-"):
+	case strings.HasPrefix(f.Rule, "gate-"), f.Rule == byDryRun && isGate(f):
 		return fault.KubeletGate
 	case f.Flag == labelsFlag && f.Member != "":
 		return fault.LabelForbidden
@@ -122,6 +122,11 @@ func chooseCode(f rules.Violation) fault.Code {
 	}
 
 	return fault.ConfigInvalid
+}
+
+// isGate reports whether a violation is about one feature gate.
+func isGate(f rules.Violation) bool {
+	return f.Flag == gatesFlag && f.Member != "" || strings.HasPrefix(f.Pointer, "/featureGates/")
 }
 
 // nameItem returns the field or flag of a violation for messages: --feature-gates=NAME of a member of a flag.

@@ -143,6 +143,9 @@ func (c *checker) apply(r Rule) {
 	c.rule = r
 	for _, check := range r.checks {
 		c.isInDryRun = r.isInDryRun && !check.isLater
+		if c.isInDryRun && c.Judged {
+			continue
+		}
 		if check.find != nil {
 			c.startViolation()
 			check.find(c)

@@ -12,8 +12,8 @@ const pageHead = `# Rules of the kubelet
 ` + "`plan`, `run`, `doctor` and `validate --kubelet-version` check the kubelet's flags and its configuration" + `
 with these rules. Flags, fields and feature gates of %s to %s are known from Kubernetes' own source, and
 [rules.txt](../../internal/model/kubelet/rules/rules.txt) has the source of each rule; the installed kubelet's
-` + "`--help`" + ` overrides them. What the kubelet itself finds in a
-[dry run](../operators/testing-sites.md#the-next-kubelet) overrides the rules that say so below.
+` + "`--help`" + ` overrides them. Rules about what the kubelet itself finds in a
+[dry run](../operators/testing-sites.md#the-next-kubelet) are not applied to a plan that it accepts there.
 
 *exits*: the kubelet does not start, or its Node is rejected. *ignores*: it runs, and silently does not do what is
 configured; if the base sets that, the finding is at most a warning. *deprecated*: a later version will not accept it.

@@ -87,6 +87,7 @@ type Subject struct {
 	File   *kubelet.Config // the file of --config, if drop-ins are merged over it; nil: Config
 	Part   bool            // Config is only a part: fields that it does not set may be set elsewhere
 	Unset  []string        // with Part: pointers of fields that are certainly not set
+	Judged bool            // by a dry run of the kubelet's binary: what that finds is not checked
 	Flags  []Flag          // in their order; the last one of a name counts
 	// MaySet reports whether a flag that is not among Flags may be set all the same, because a part of the command line
 	// is not known; nil: all of it is known.

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -20,7 +21,7 @@ func TestCommandsOfNotUp(t *testing.T) {
 		for line := range strings.Lines(block[1]) {
 			command, _, _ := strings.Cut(line, " #")
 			command = strings.TrimSpace(command)
-			want := "command " + regexp.QuoteMeta(command)
+			want := fmt.Sprintf(`(command %[1]s|until has shell '%[1]s' .*)`, regexp.QuoteMeta(command))
 			if args, isPrelet := strings.CutPrefix(command, "prelet "); isPrelet {
 				want = `prelet \w+ ` + regexp.QuoteMeta(args)
 			}

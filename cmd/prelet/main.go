@@ -30,7 +30,6 @@ import (
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/detector"
-	"github.com/prelet/prelet/internal/machine/run"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -105,7 +104,6 @@ func (a *cli) execute(args []string) exitError {
 	if !a.begun {
 		err = asUsage(err, root, args)
 	}
-	a.printed = a.printed || errors.As(err, new(run.Ended))
 	x := toExitError(err)
 	x.diags = a.nameRoots(x.diags)
 
@@ -150,12 +148,9 @@ func (e exitError) Unwrap() error { return e.err }
 // toExitError returns how a command ends that returned err. An error without a fault is one of prelet: Internal.
 func toExitError(err error) (x exitError) {
 	var explained *lab.Explained
-	var ended run.Ended
 	switch {
 	case err == nil:
 		return x
-	case errors.As(err, &ended):
-		return exitError{status: ended.Code.Exit(), code: ended.Code}
 	case errors.As(err, &x):
 		return x
 	case errors.As(err, &explained):

@@ -43,8 +43,11 @@ prelet history lists the generations.`,
 				Release: release,
 				Request: append([]string{"rollback", "-o", w.output.name}, args...),
 			})
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case back.IsPrinted:
+				return a.endElsewhere(back)
 			}
 			return a.show(w.output.isJSON(), "rollback", rolledBack{
 				FormatVersion: 1,

@@ -200,6 +200,10 @@ type runResult struct {
 }
 
 func (a *cli) endRun(ended commit.Result, asJSON bool) error {
+	if ended.IsPrinted {
+		return a.endElsewhere(ended)
+	}
+
 	var diags hcl.Diagnostics
 	var site *lang.Site
 	if ended.Plan != nil {
@@ -237,6 +241,13 @@ func (a *cli) endRun(ended commit.Result, asJSON bool) error {
 	if ended.Outcome.HeldBack != "" {
 		a.printNotice("the kubelet may not start: " + ended.Outcome.HeldBack)
 	}
+	return quit(ended.Code)
+}
+
+// endElsewhere ends a command that another process ran and whose result it printed.
+func (a *cli) endElsewhere(ended commit.Result) error {
+	a.printed = true
+
 	return quit(ended.Code)
 }
 

@@ -126,7 +126,7 @@ func (c *HistoryEntry) addVerdict(e *machine.Env, root string) {
 	defer h.Units.Close()
 	s, err := h.LoadReport()
 	isJudged := err == nil && s.BootID == h.BootID && s.Generation == c.Generation
-	if isJudged && s.Verdict == string(activation.Bad) && c.Status == string(generation.StatusPending) {
+	if isJudged && s.Verdict == activation.Bad && c.Status == string(generation.StatusPending) {
 		c.IsBad = true
 		c.Why = s.Why
 	}

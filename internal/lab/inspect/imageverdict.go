@@ -6,6 +6,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/machine/report"
 )
 
 // ImageVerdict is whether the image that has booted may stay, for programs that go back to the image before it.
@@ -34,7 +35,7 @@ func FindImageVerdict(s NodeStatus) ImageVerdict {
 		return ImageVerdict{Keep: true, Why: "the kubelet may start on a good generation: " + s.Summary}
 	case isSiteFault(code), isKubeletFault(code):
 		return ImageVerdict{Why: s.Summary}
-	case s.Verdict == "bad":
+	case s.Verdict == report.Bad:
 		return ImageVerdict{Why: s.Why}
 	case s.Exit != 0:
 		return ImageVerdict{Keep: true, Why: fmt.Sprintf(
@@ -69,7 +70,7 @@ func (s NodeStatus) verifiedFault() string {
 
 // runsOnGood reports whether the kubelet may start on a generation whose verdict was good.
 func (s NodeStatus) runsOnGood() bool {
-	isGood := s.Kept == string(generation.StatusGood) && s.Verdict != "bad"
+	isGood := s.Kept == string(generation.StatusGood) && s.Verdict != report.Bad
 	return isGood && s.Gate.Open && s.Gate.Generation == s.Generation
 }
 

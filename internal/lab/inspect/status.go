@@ -105,7 +105,7 @@ func Status(ctx context.Context, e *machine.Env, root string, wait bool, early f
 				" has no report: it is in memory, so a disk does not " +
 				"have it; prelet history lists the generations"
 		}
-		isFinal := out.Condition != Unfinished && out.Verdict != "pending" && !out.Unjudged && out.Interrupted == ""
+		isFinal := out.Condition != Unfinished && out.Verdict != report.Pending && !out.Unjudged && out.Interrupted == ""
 		if !wait || isFinal {
 			return out, nil
 		}
@@ -180,7 +180,7 @@ func readNodeStatus(ctx context.Context, h *machine.Host, early func(NodeStatus)
 		out.Condition = Failing
 	}
 
-	if out.Gate.Open && out.Verdict != "pending" {
+	if out.Gate.Open && out.Verdict != report.Pending {
 		out.Failing = run.DescribeFailing(ctx, h, out.unit, cmp.Or(out.Healthy, out.Finished))
 	}
 	switch {
@@ -275,7 +275,7 @@ func (s NodeStatus) keepsGeneration() bool {
 
 	isOfSite := s.Exit == fault.Syntax.Exit() || s.Exit == fault.CredentialMissing.Exit()
 
-	return s.State == report.Failed && isOfSite && isInPlace && s.Verdict != "bad" &&
+	return s.State == report.Failed && isOfSite && isInPlace && s.Verdict != report.Bad &&
 		slices.ContainsFunc(s.Status.Degraded, isReason)
 }
 

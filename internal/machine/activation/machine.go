@@ -72,16 +72,16 @@ type StateMachine struct {
 	hook  func(step, bool) // called before and, with true, after each step; nil except in tests
 }
 
-// Verdict is the result for the generation in place.
-type Verdict string
+// Verdict is the result for the generation in place, as it is in the status.
+type Verdict = report.Verdict
 
-// The verdicts. Only good and bad end a verification.
+// The verdicts.
 const (
-	Unchanged Verdict = ""        // there was nothing to judge
-	Pending   Verdict = "pending" // not judged yet: prelet-verify or the next run does
-	Good      Verdict = "good"
-	Bad       Verdict = "bad"
-	Unknown   Verdict = "unknown" // could not be determined: neither good nor counted as a try
+	Unchanged = report.Unchanged
+	Pending   = report.Pending
+	Good      = report.Good
+	Bad       = report.Bad
+	Unknown   = report.Unknown
 )
 
 // Judgement is a verdict with its reasons.

@@ -365,7 +365,7 @@ type nodeOfTest struct {
 	Clock
 	Probe
 	note     func(report.Event) // nil: nothing takes events
-	foreign  string // why all generations belong to another machine
+	foreign  string             // why all generations belong to another machine
 	joined   bool
 	compares bool   // its Node with this machine
 	words    string // of the kubelet's binary

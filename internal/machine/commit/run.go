@@ -73,6 +73,8 @@ type Result struct {
 	To       int  // of a rollback: the generation whose contents are in place; 0: as before prelet
 	Released bool // of a rollback: held plans and the pinned generation were released, and nothing else
 	WasHeld  bool // with Released: there were some
+
+	IsPrinted bool // another process ran this command and printed its result, of which only Code is known here
 }
 
 // maxReplans is how often a plan is made again because a managed file changed meanwhile.

@@ -63,8 +63,8 @@ type bench struct {
 	whyNotJoined string // by its files
 	lastForeign  int    // generations to this one are another machine's
 	isRival      bool   // the Node is another machine's
-	hasRun   bool // prelet.service has ended in this boot
-	isBoot   bool // this is prelet.service at boot
+	hasRun       bool   // prelet.service has ended in this boot
+	isBoot       bool   // this is prelet.service at boot
 
 	onWrite func(op, path string) error // called before each operation of the store that changes anything; may be nil
 }

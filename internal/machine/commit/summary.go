@@ -125,7 +125,7 @@ func reportVerdict(rep *report.Reporter, out activation.Outcome) {
 	}
 
 	if out.Verdict != activation.Unchanged {
-		rep.Verdict(string(verdict), why)
+		rep.Verdict(verdict, why)
 	}
 }
 

@@ -232,7 +232,7 @@ func (r *Reporter) isOvertaken() bool {
 		return false
 	}
 
-	return s.Verdict != "pending" && !s.Started.Equal(r.status.Started)
+	return s.Verdict != Pending && !s.Started.Equal(r.status.Started)
 }
 
 // IsLast reports whether status.json is that of this run: no other run has begun since.
@@ -404,8 +404,8 @@ func (r *Reporter) Generation(n int) {
 	r.change(func(s *Status) { s.Generation = n })
 }
 
-// Verdict sets the verdict on the generation in place: pending, good, bad or unknown, and why.
-func (r *Reporter) Verdict(verdict, why string) {
+// Verdict sets the verdict on the generation in place, and why.
+func (r *Reporter) Verdict(verdict Verdict, why string) {
 	r.change(func(s *Status) {
 		s.Verdict = verdict
 		s.Why = r.o.Redact(why)

@@ -210,7 +210,7 @@ func TestOvertaken(t *testing.T) {
 		}
 
 		if verdict != "" {
-			second.Verdict(verdict, "")
+			second.Verdict(Verdict(verdict), "")
 		}
 
 		if _, err := finish(second, "", "done"); err != nil {

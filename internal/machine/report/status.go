@@ -24,6 +24,18 @@ const (
 // StatusLimit is the largest status that is read, in bytes. A status may come from a bundle of another machine.
 const StatusLimit = 1 << 20
 
+// Verdict is whether the kubelet runs well on the generation in place.
+type Verdict string
+
+// The verdicts. Only good and bad end a verification.
+const (
+	Unchanged Verdict = ""        // there was nothing to judge
+	Pending   Verdict = "pending" // not judged yet: prelet-verify or the next run does
+	Good      Verdict = "good"
+	Bad       Verdict = "bad"
+	Unknown   Verdict = "unknown" // could not be determined: neither good nor counted as a try
+)
+
 // Status is status.json.
 type Status struct {
 	FormatVersion int            `json:"format_version"`
@@ -34,7 +46,7 @@ type Status struct {
 	Code          fault.Code     `json:"code,omitempty"`   // of the failure; "" while it runs. See ErrorCode
 	Summary       string         `json:"summary"`          // how it ended, one line
 	Generation    int            `json:"generation"`       // in place; 0 for none
-	Verdict       string         `json:"verdict"`          // pending, good, bad, unknown; empty if nothing was judged
+	Verdict       Verdict        `json:"verdict"`          // of the generation in place
 	Why           string         `json:"why,omitempty"`    // of the verdict
 	Unit          string         `json:"unit,omitempty"`   // whose journal has the messages; "" if a run printed them
 	Held          *Held          `json:"held"`             // the site's plan is not applied
@@ -82,7 +94,7 @@ type Stage struct {
 // InBoot returns the result of the run of a boot: OK, Degraded or Failed. It returns Running if the run has not
 // ended, if this boot has had none, or if its generation awaits the verdict.
 func (s Status) InBoot(bootID string) string {
-	isPending := s.State == OK && s.Verdict == "pending"
+	isPending := s.State == OK && s.Verdict == Pending
 	switch {
 	case s.BootID != bootID, s.State == Running, isPending:
 		return Running
@@ -236,7 +248,7 @@ func (s *Status) countResult(again bool) {
 	if hasFailed && !isKnown {
 		s.FailedRuns++
 	}
-	if !hasFailed && s.Verdict != "pending" {
+	if !hasFailed && s.Verdict != Pending {
 		s.Succeeded = *s.Finished
 	}
 	s.Last = nil

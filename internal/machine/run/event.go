@@ -45,7 +45,7 @@ func describeState(s report.Status) (reason, message string) {
 		return eventHeld, s.Summary
 	case s.State == report.Failed:
 		return eventDegraded, s.Summary
-	case s.Verdict == "pending" || s.Verdict == "unknown":
+	case s.Verdict == report.Pending || s.Verdict == report.Unknown:
 		return "", ""
 	case s.State == report.Degraded:
 		return eventDegraded, string(s.Degraded[0].Code) + ": " + s.Degraded[0].Summary

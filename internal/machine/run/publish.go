@@ -200,16 +200,17 @@ func (r *nodeRun) nextTry() publication {
 // retried is the publication whose note replaces that of the try before.
 const retried = "conditions"
 
-// publish publishes the result, and tries again while the Node may get its conditions. Annotations that a Node did not
-// get because its kubelet was about to register it are tried once more after that.
-func (r *nodeRun) publish(ctx context.Context) {
+// conclude publishes the result, and then does what that leaves to this process: it tries the conditions again while the
+// Node may get them, judges when a verdict is due, which has a result of its own, and once more tries annotations that a
+// Node did not get because its kubelet was about to register it.
+func (r *nodeRun) conclude(ctx context.Context) {
 	if s, err := r.host.LoadReport(); err == nil && s.BootID == r.host.BootID {
 		r.before = s.Result()
 	}
 	if r.reported == (fault.Reason{}) {
 		r.reported = fault.Reason{Code: r.Code, Summary: r.Summary}
 	}
-	r.publishAll(ctx, r.follows(r))
+	r.publish(ctx, r.follows(r))
 
 	if r.retryConditions(ctx) {
 		_, err := verifyNode(ctx, r.env, r.host)
@@ -217,7 +218,7 @@ func (r *nodeRun) publish(ctx context.Context) {
 	}
 	if r.tries.owesAnnotations {
 		r.tries.isOwn = false
-		r.publishAll(ctx, []publication{r.annotations(), r.nextTry()})
+		r.publish(ctx, []publication{r.annotations(), r.nextTry()})
 	}
 }
 
@@ -233,13 +234,14 @@ func (r *nodeRun) retryConditions(ctx context.Context) (isVerifyDue bool) {
 		if needsVerify(ctx, h) {
 			return true
 		}
-		r.publishAll(ctx, []publication{r.conditions()})
+		r.publish(ctx, []publication{r.conditions()})
 	}
 
 	return false
 }
 
-func (r *nodeRun) publishAll(ctx context.Context, all []publication) {
+// publish makes publications. None starts another run.
+func (r *nodeRun) publish(ctx context.Context, all []publication) {
 	for _, p := range all {
 		r.note(p, p.publish(ctx))
 	}

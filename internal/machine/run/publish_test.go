@@ -80,7 +80,7 @@ func checkFailing(t *testing.T, follows func(*nodeRun) []publication, failing in
 			return errNotTried
 		}
 	}
-	r.publishAll(t.Context(), all)
+	r.publish(t.Context(), all)
 
 	if !slices.Equal(got, want) || r.Code != result.Code || r.Summary != result.Summary || r.Held != result.Held {
 		t.Errorf("%s failed: got %q and %+v; want %q and %+v", row.name, got, r.Result, want, result)

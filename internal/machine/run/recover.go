@@ -112,7 +112,7 @@ func describeRecovered(store *generation.Store, was *generation.Journal) (r Reco
 func finishInterrupted(ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store) error {
 	r := begin(e, h, store, true)
 	r.Verify(ctx)
-	r.publish(ctx)
+	r.conclude(ctx)
 
 	return faultOf(r.Result)
 }

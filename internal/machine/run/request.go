@@ -23,45 +23,47 @@ const (
 	MaxOpenWait = 10 * time.Second
 )
 
-// Ended is how a command ended that another process ran for this one, or this one for others. All output is printed.
-type Ended struct {
-	Code fault.Code // "" where it succeeded
-}
-
-// Error implements error.
-func (e Ended) Error() string { return string(e.Code) }
+// byOthers is the result of a command that another process ran for this one, or this one for others. All its output is
+// printed.
+func byOthers(code fault.Code) *commit.Result { return &commit.Result{Code: code, IsPrinted: true} }
 
 // delegate hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
-// unit. It returns nil when the command is to run in this process: inside prelet's own units, without systemd, and with
-// --config, because the unit cannot read a folder below /home or /tmp.
-func delegate(ctx context.Context, e *machine.Env, h *machine.Host, config, args []string) error {
+// unit. Its result is nil when the command is to run in this process: inside prelet's own units, without systemd, and
+// with --config, because the unit cannot read a folder below /home or /tmp.
+func delegate(
+	ctx context.Context, e *machine.Env, h *machine.Host, config, args []string,
+) (*commit.Result, error) {
 	switch {
 	case e.Serve == nil || !h.Systemd:
-		return nil
+		return nil, nil
 	case h.Self == machine.ApplyUnit:
-		return serveAll(e, h)
+		return serveAll(e, h), nil
 	case h.Self != "" || len(config) > 0:
-		return nil
+		return nil, nil
 	}
+
 	u, err := h.Units.Look(ctx, machine.ApplyUnit)
 	if err != nil {
-		return fault.Systemd.Errorf("%s", err)
+		return nil, fault.Systemd.Errorf("%s", err)
 	}
 	if u.Load != "loaded" {
 		e.Say(machine.ApplyUnit + " is not installed, so this works in this process: do not end it")
-		return nil
+		return nil, nil
 	}
+
 	return follow(ctx, e, h, args)
 }
 
 // follow offers a request, starts the unit and returns how it ended.
-func follow(ctx context.Context, e *machine.Env, h *machine.Host, args []string) error {
+func follow(
+	ctx context.Context, e *machine.Env, h *machine.Host, args []string,
+) (*commit.Result, error) {
 	if err := h.CreateRunDir(); err != nil {
-		return err
+		return nil, err
 	}
 	offer, err := request.Make(h.RunDir, args, e.Stdout, e.Stderr)
 	if err != nil {
-		return fault.CannotWrite.Errorf("a socket in %s: %s; prelet changes a node as root only",
+		return nil, fault.CannotWrite.Errorf("a socket in %s: %s; prelet changes a node as root only",
 			h.RunDir, err)
 	}
 	defer offer.Close()
@@ -74,29 +76,29 @@ func follow(ctx context.Context, e *machine.Env, h *machine.Host, args []string)
 		result, err = h.Units.Start(ctx, machine.ApplyUnit, followTime)
 		if err != nil {
 			if ctx.Err() != nil {
-				return interrupted
+				return nil, interrupted
 			}
-			return fault.Systemd.Errorf("%s", err)
+			return nil, fault.Systemd.Errorf("%s", err)
 		}
 		select {
 		case <-offer.Taken:
 			select {
 			case r := <-offer.Ended:
 				if r.Err != nil {
-					return r.Err
+					return nil, r.Err
 				}
-				return Ended{r.Code}
+				return byOthers(r.Code), nil
 			case <-ctx.Done():
-				return interrupted
+				return nil, interrupted
 			}
 		default:
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
-			return fault.Interrupted.Errorf(
+			return nil, fault.Interrupted.Errorf(
 				"%s was stopped; `prelet status --wait` reports how it ends", machine.ApplyUnit)
 		}
 	}
-	return fault.Systemd.Errorf(
+	return nil, fault.Systemd.Errorf(
 		"%s ended without an answer (its job: %s); see journalctl -u %s",
 		machine.ApplyUnit,
 		result,
@@ -105,13 +107,13 @@ func follow(ctx context.Context, e *machine.Env, h *machine.Host, args []string)
 }
 
 // serveAll serves all requests. It returns nil without one.
-func serveAll(e *machine.Env, h *machine.Host) error {
+func serveAll(e *machine.Env, h *machine.Host) *commit.Result {
 	code, isServed := request.ServeAll(h.RunDir, e.Serve, e.Say)
 	if !isServed {
 		return nil
 	}
 
-	return Ended{code}
+	return byOthers(code)
 }
 
 // waitToRetry waits before a run that systemd repeats by itself, longer each time. A run that a person asked for begins

@@ -40,8 +40,12 @@ func Rollback(ctx context.Context, e *machine.Env, o RollbackOptions) (commit.Re
 	}
 
 	if !h.IsBelow() {
-		if err := delegate(ctx, e, h, nil, o.Request); err != nil {
+		elsewhere, err := delegate(ctx, e, h, nil, o.Request)
+		switch {
+		case err != nil:
 			return commit.Result{}, err
+		case elsewhere != nil:
+			return *elsewhere, nil
 		}
 	}
 	store, err := h.LockNode(ctx)
@@ -57,7 +61,7 @@ func Rollback(ctx context.Context, e *machine.Env, o RollbackOptions) (commit.Re
 		ended := commit.Result{Changed: true, To: goal}
 		ended.Outcome.Generation = gen
 		r := nodeRun{Run: &commit.Run{Store: store, Result: ended}, env: e, host: h, follows: (*nodeRun).ofRoot}
-		r.publish(ctx)
+		r.conclude(ctx)
 
 		return ended, nil
 	}
@@ -81,7 +85,7 @@ func release(ctx context.Context, e *machine.Env, h *machine.Host, store *genera
 	}
 	if !h.IsBelow() && !h.IsOff() { // after prelet=off the report says that, as before
 		r := nodeRun{Run: &commit.Run{Store: store}, env: e, host: h, follows: (*nodeRun).ofRelease}
-		r.publish(ctx)
+		r.conclude(ctx)
 	}
 
 	return commit.Result{Released: true, WasHeld: isHeld}, nil
@@ -103,7 +107,7 @@ func rollbackNode(
 	e.HideKept(store, o.To)
 	r := begin(e, h, store, false)
 	goal := r.RollBack(ctx, o.To)
-	r.publish(ctx)
+	r.conclude(ctx)
 	if err := faultOf(r.Result); err != nil {
 		return commit.Result{}, err
 	}

@@ -46,26 +46,30 @@ func Run(ctx context.Context, e *machine.Env, o RunOptions) (commit.Result, erro
 	}
 
 	stopLoading := h.ExtendTimeout(machine.MaxLoading)
-	err = delegate(ctx, e, h, o.Config, o.Request)
+	elsewhere, err := delegate(ctx, e, h, o.Config, o.Request)
 	stopLoading()
-	if err != nil {
+	switch {
+	case err != nil:
 		return commit.Result{}, err
+	case elsewhere != nil:
+		return *elsewhere, nil
 	}
 
 	return runNode(ctx, e, h, o)
 }
 
-// waitToRun waits as long as failed runs of this boot require. It returns Ended if a waiting request was served instead
-// of the run.
-func waitToRun(ctx context.Context, e *machine.Env, h *machine.Host) error {
+// waitToRun waits as long as failed runs of this boot require. It returns the result of a waiting request that was
+// served instead of the run; nil for none.
+func waitToRun(ctx context.Context, e *machine.Env, h *machine.Host) (*commit.Result, error) {
 	if e.Serve == nil {
-		return nil
+		return nil, nil
 	}
 	asked, err := waitToRetry(ctx, h)
 	if err != nil || !asked || h.Self != machine.ApplyUnit {
-		return err
+		return nil, err
 	}
-	return serveAll(e, h)
+
+	return serveAll(e, h), nil
 }
 
 // begin returns a run that can recover, verify and roll back, but not plan. With again, it adds to the report of an
@@ -105,8 +109,12 @@ func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 		return commit.Result{}, err
 	}
 
-	if err := waitToRun(ctx, e, h); err != nil {
+	served, err := waitToRun(ctx, e, h)
+	switch {
+	case err != nil:
 		return commit.Result{}, err
+	case served != nil:
+		return *served, nil
 	}
 
 	began := h.Clock.Now()
@@ -143,7 +151,7 @@ func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 	waitForConditions()
 	waitForNode()
 
-	r.publish(ctx)
+	r.conclude(ctx)
 	r.Degraded = r.Report.Status().Degraded
 
 	return r.Result, nil
@@ -175,7 +183,7 @@ func reportUnopened(ctx context.Context, e *machine.Env, h *machine.Host, err er
 	e.SayError(gateErr)
 	r.Code = code
 	r.Summary = err.Error()
-	r.publish(ctx)
+	r.conclude(ctx)
 }
 
 // runRoot writes below a root where no unit runs.
@@ -206,7 +214,7 @@ func runRoot(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 	if r.Err != nil && commit.Diagnose(p, r.Err) == nil {
 		return commit.Result{}, r.Err
 	}
-	r.publish(ctx)
+	r.conclude(ctx)
 
 	r.Degraded = p.Degraded
 

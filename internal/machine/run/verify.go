@@ -31,7 +31,7 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Re
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
 			v.Result = res
-			v.publish(ctx)
+			v.conclude(ctx)
 			return v.Result, nil
 		}
 	}
@@ -40,7 +40,7 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Re
 	if h.Self != "" && fault.CodeOf(err) == fault.CannotWrite {
 		// prelet.service shows this failure, and the next start of the kubelet tries again: not systemd, each second
 		e.Say(err.Error())
-		v.publish(ctx)
+		v.conclude(ctx)
 		return commit.Result{}, nil
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Re
 	v.Store = store
 	v.Machine = h.Machine(store)
 	err = v.verifyLocked(ctx)
-	v.publish(ctx)
+	v.conclude(ctx)
 
 	return v.Result, err
 }

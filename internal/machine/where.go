@@ -21,7 +21,7 @@ type Where struct {
 	Takeover      bool       // join under the name of another machine
 	AcceptMissing bool       // do not keep the values that variables had in the last good generation
 	MustBeSigned  bool       // also if Config names the site's files
-	IsRun         bool       // the kubelet's binary is asked only if there is a generation to lose
+	IsRun         bool       // the kubelet's binary is not asked again if nothing has changed
 	IsPast        bool       // see lang.LoadOptions
 	Files         lang.Files // where Config is read, without a signature; nil: on this machine
 }

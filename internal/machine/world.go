@@ -62,8 +62,7 @@ func (n *Node) OpenLive(values map[string]probe.Given, asks bool) {
 }
 
 // newAsker returns the asker of the kubelet's binary of this machine, as root, whether it accepts a plan, or that of an
-// image; nil for a recorded machine. At a first boot there is nothing to lose, and the start of the kubelet is the
-// answer.
+// image; nil for a recorded machine.
 func (n *Node) newAsker() *dryrun.Asker {
 	binary := func() *kubeletbin.Binary { return n.Live.KubeletBinary() }
 	if isImage := n.Root != "" && n.Hardware == "" && n.env.On == nil; isImage {
@@ -77,11 +76,8 @@ func (n *Node) newAsker() *dryrun.Asker {
 	if n.env.On != nil {
 		run = n.env.On.DryRun
 	}
-	if !n.IsHere() || os.Geteuid() != 0 {
+	if run == nil || !n.IsHere() || os.Geteuid() != 0 {
 		return nil
-	}
-	if n.IsRun && n.Generation() == 0 {
-		run = nil
 	}
 
 	folder := FolderForDryRuns()

@@ -30,7 +30,7 @@ type Run func(kubeletbin.DryRun, context.Context) (kubeletbin.Verdict, error)
 // Asker answers whether a binary accepts the kubelet of a plan. Finish must be called before the question.
 type Asker struct {
 	Binary func() *kubeletbin.Binary
-	Run    Run  // nil: the binary is not started, and the start of the kubelet is the answer
+	Run    Run
 	IsRun  bool // the plan is that of a run: the binary is not asked again if nothing has changed
 	// Of the node whose files the kubelet reads; Secret is nil for another machine, of which only the plan is known.
 	Root   nodefile.Root
@@ -80,8 +80,7 @@ func (a *Asker) Ask(ctx context.Context, q tape.Question) tape.Answer {
 	}.Ask(ctx, q)
 }
 
-// Digest returns the digest of the accepted command line and files, or of those that the kubelet's first start will
-// decide about; "" without an answer.
+// Digest returns the digest of the accepted command line and files; "" for none.
 func (a *Asker) Digest() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,11 +117,6 @@ func (a *Asker) Answer(ctx context.Context, _ tape.DryRunReq) tape.Answer {
 	run, err := a.prepare(ctx, k)
 	digest := run.Digest()
 	switch {
-	case a.Run == nil:
-		if err == nil {
-			a.keep(digest)
-		}
-		return tape.Failure(fault.Unread, "the kubelet has not started here before", "")
 	case err != nil:
 	case a.IsRun && digest == binary.Accepted():
 		v.Accepted = true

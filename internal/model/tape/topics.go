@@ -231,8 +231,8 @@ type DryRunReq struct {
 	Digest  string `json:"digest"`  // of the planned files, see boot
 }
 
-// DryRunAns is the verdict of the kubelet's binary. A failure is fault.Unread if it was not asked, such as at a first
-// boot, and says otherwise why it did not answer.
+// DryRunAns is the verdict of the kubelet's binary. A failure is fault.Unread if it was not asked, and says otherwise
+// why it did not answer.
 type DryRunAns struct {
 	Accepted bool   `json:"accepted,omitempty"`
 	Refusal  string `json:"refusal,omitempty"` // its own words

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,8 @@ prelet status shows what it found, until the kubelet is healthy again.
 It reports labels and taints that others changed as drift.
 Without a generation it checks nothing.
 
+The checks of a kubelet, in the order of their results:
+` + describeChecks() + `
 Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 		Example: "  prelet verify\n  prelet verify -o json",
 		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {
@@ -44,6 +47,16 @@ Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 	}
 	output.addFlag(c, "text", "json")
 	return c
+}
+
+// describeChecks returns a line for each check of a verdict.
+func describeChecks() string {
+	var b strings.Builder
+	for _, c := range activation.ListChecks() {
+		fmt.Fprintf(&b, "  %-12s %s\n", c.Name, c.What)
+	}
+
+	return b.String()
 }
 
 func (a *cli) endVerify(v commit.Result, asJSON bool) error {

@@ -2,6 +2,7 @@ package activation
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
@@ -28,10 +29,16 @@ type look struct {
 // verdictCheck is a check of a kubelet that has run for the settling time. It adds its result, and returns the effect
 // on the verdict.
 type verdictCheck struct {
-	name    string // of its results
-	applies bool   // the generation expects something of it
+	CheckDescription
+	applies bool // the generation expects something of it
 	needs   need
 	run     func(context.Context, *look) effect
+}
+
+// CheckDescription is a check for people.
+type CheckDescription struct {
+	Name string // of its results
+	What string // holds where it passes
 }
 
 // need is the condition of a look under which a check runs.
@@ -43,25 +50,46 @@ const (
 	isSettled      // all checks before it have passed, on which its answer depends
 )
 
+// processChecks are asked at each look, by judge, before those of verdictChecks.
+var processChecks = []CheckDescription{
+	{unitCheck, "its systemd unit is active, and does not end again and again"},
+	{startedCheck, "the process started after its files were in place"},
+	{healthzCheck, "its /healthz answers"},
+	{steadyCheck, "all that has been true for the settling time"},
+}
+
 // verdictChecks returns the checks in the order of their results. prelet-verify, `prelet verify` and the looks between
-// boots run them. The results are in the status, the metrics and the conditions of the Node; the page for users is
-// docs/operators/generations.md.
+// boots run them. The results are in the status, the metrics and the conditions of the Node; `prelet verify --help`
+// lists them.
 func (w *watcher) verdictChecks() []verdictCheck {
 	s := w.spec
+	row := func(name string, applies bool, needs need, run func(context.Context, *look) effect, what string) verdictCheck {
+		return verdictCheck{CheckDescription{name, what}, applies, needs, run}
+	}
 
 	return []verdictCheck{
-		{"flags", len(s.Flags) > 0, always, w.checkFlags},
-		{FilesCheck, len(s.Files) > 0, always, w.checkFiles},
-		{"kubeconfig", s.Kubeconfig != "", always, w.checkKubeconfig},
-		{"node", s.Node != "", always, w.checkNode},
-		{MachineCheck, true, aNode, w.checkMachine},
-		{"labels", true, aNode, w.checkLabels},
-		{"taints", true, aNode, w.checkTaints},
-		{ConfigCheck, s.Configz != nil, always, w.checkConfigz},
-		{ServingCheck, s.Serving != "", isSettled, w.checkServing},
-		{podsCheck, true, isSettled, w.checkPods},
-		{OtherFilesCheck, true, isSettled, w.checkOtherFiles},
+		row("flags", len(s.Flags) > 0, always, w.checkFlags, "the process runs with the planned flags"),
+		row(FilesCheck, len(s.Files) > 0, always, w.checkFiles, "the files that it reads are as prelet wrote them"),
+		row("kubeconfig", s.Kubeconfig != "", always, w.checkKubeconfig, "it has a kubeconfig of its Node"),
+		row("node", s.Node != "", always, w.checkNode, "its Node exists"),
+		row(MachineCheck, true, aNode, w.checkMachine, "that Node is of this machine"),
+		row("labels", true, aNode, w.checkLabels, "the Node has the planned labels"),
+		row("taints", true, aNode, w.checkTaints, "the Node has the planned taints"),
+		row(ConfigCheck, s.Configz != nil, always, w.checkConfigz, "the configuration that it runs with is the planned one"),
+		row(ServingCheck, s.Serving != "", isSettled, w.checkServing, "it has a certificate for its API"),
+		row(podsCheck, true, isSettled, w.checkPods, "its log has no error that every pod would have"),
+		row(OtherFilesCheck, true, isSettled, w.checkOtherFiles, "other managed files are as prelet wrote them"),
 	}
+}
+
+// ListChecks returns all checks of a verdict, in the order of their results.
+func ListChecks() []CheckDescription {
+	all := slices.Clone(processChecks)
+	for _, c := range (&watcher{}).verdictChecks() {
+		all = append(all, c.CheckDescription)
+	}
+
+	return all
 }
 
 // checkSettled runs the checks of a kubelet that has settled, not at each look.
@@ -83,7 +111,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 			continue
 		}
 
-		l.name = c.name
+		l.name = c.Name
 		switch c.run(ctx, l) {
 		case passes:
 		case waits:

@@ -93,12 +93,12 @@ func (m *StateMachine) findRecentCause(ctx context.Context, w watcher) *Cause {
 // hasSettled reports whether all checks passed except the settling time.
 func (w *watcher) hasSettled() bool {
 	for _, c := range w.checks {
-		if c.State != "ok" && c.Name != "steady" {
+		if c.State != "ok" && c.Name != steadyCheck {
 			return false
 		}
 	}
 
-	return len(w.checks) > 0 && w.checks[len(w.checks)-1].Name == "steady"
+	return len(w.checks) > 0 && w.checks[len(w.checks)-1].Name == steadyCheck
 }
 
 // judgedReport is the report of a good verdict in a generation.

@@ -59,7 +59,10 @@ const Drift = "drift"
 
 // Names of checks.
 const (
-	unitCheck = "unit" // of the state of the kubelet's unit
+	unitCheck    = "unit" // of the state of the kubelet's unit
+	startedCheck = "started"
+	healthzCheck = "healthz"
+	steadyCheck  = "steady"
 	// FilesCheck is the check of the managed files that the kubelet reads, OtherFilesCheck of the others. Edited files
 	// are never the reason of a verdict.
 	FilesCheck      = "files"
@@ -344,11 +347,11 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 	}
 
 	if now-w.steadySince < w.spec.settle() {
-		w.addBad("steady", "well for %s of %s so far", now-w.steadySince, w.spec.settle())
+		w.addBad(steadyCheck, "well for %s of %s so far", now-w.steadySince, w.spec.settle())
 		return Pending, ""
 	}
 
-	w.addOK("steady")
+	w.addOK(steadyCheck)
 
 	return w.checkSettled(ctx, u, now)
 }
@@ -403,17 +406,17 @@ func (w *watcher) addInactive(u Unit) {
 // checkProcess checks that the process has read the new files, and that it answers.
 func (w *watcher) checkProcess(ctx context.Context, u Unit) bool {
 	if u.Started < w.since {
-		w.addBad("started", "process %d started before the files were in place", u.MainPID)
+		w.addBad(startedCheck, "process %d started before the files were in place", u.MainPID)
 		return false
 	}
 
-	w.addOK("started")
+	w.addOK(startedCheck)
 
 	if w.spec.Healthz == "" {
 		return true
 	}
 
-	return w.checkProbe("healthz", w.m.Node.Healthz(ctx, w.spec.Healthz))
+	return w.checkProbe(healthzCheck, w.m.Node.Healthz(ctx, w.spec.Healthz))
 }
 
 // cannotRecover reports whether the log of a dead kubelet, or its program, shows that it can never start. Then the

@@ -3,6 +3,7 @@ package activation
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // fact is a question about where a node is. It is asked when a row that names it is tried. Its answer stays in the
@@ -212,4 +213,60 @@ func wayBackByHand(ctx context.Context, p *pass) (bool, error) {
 	}
 
 	return true, p.m.prepareRollback(context.WithoutCancel(ctx), &p.location, rollback{to: p.t.To, reason: p.t.Why})
+}
+
+func (m *StateMachine) changedPaths(gen int) (out []string) {
+	info, _ := m.Store.Info(gen)
+	for _, e := range info.Entries {
+		if e.HasChange() {
+			out = append(out, e.Path)
+		}
+	}
+
+	return out
+}
+
+// specsOfChange returns the spec of the journal's generation, and of the generation that a rollback leaves.
+func (m *StateMachine) specsOfChange(h *location) []Spec {
+	specs := []Spec{h.spec}
+	if h.journal.From != 0 {
+		specs = append(specs, m.specOrDefault(h.journal.From))
+	}
+
+	return specs
+}
+
+// isQuiet reports whether a change of a file does not concern the kubelet, by the specs of the generations on both
+// sides of the change.
+func isQuiet(path string, specs []Spec) bool {
+	quiet := false
+
+	for _, p := range specs {
+		isOther := slices.Contains(p.Others, path)
+		if _, isFile := p.Files[path]; isFile && !isOther {
+			return false
+		}
+
+		quiet = quiet || isOther
+	}
+
+	return quiet
+}
+
+// keepsKubelet reports whether a change of files leaves those of the kubelet as they are. specs are those of the
+// generations on both sides of the change.
+func keepsKubelet(changed []string, specs []Spec) bool {
+	hasOthers := slices.ContainsFunc(specs, func(p Spec) bool {
+		return len(p.Others) > 0
+	})
+	changesUnit := slices.ContainsFunc(specs, func(p Spec) bool {
+		return p.Unit != specs[0].Unit
+	})
+	if !hasOthers || changesUnit || len(changed) == 0 {
+		return false
+	}
+
+	return !slices.ContainsFunc(changed, func(path string) bool {
+		return !isQuiet(path, specs)
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -154,16 +153,6 @@ func phaseOf(j *generation.Journal, current *generation.Info) phase {
 // describeInPlace returns the first words of an error after a commit.
 func describeInPlace(h *location) string {
 	return fmt.Sprintf("generation %d is in place", h.current.Gen)
-}
-
-// specOrDefault returns the spec of a generation, or the default spec if it cannot be read.
-func (m *StateMachine) specOrDefault(gen int) Spec {
-	spec, err := m.SpecOf(gen)
-	if err != nil {
-		return Spec{}.withDefaults()
-	}
-
-	return spec
 }
 
 // whyNotGoOn returns why a kubelet must not start on the generation in place after a failed run, or "". A generation
@@ -349,40 +338,6 @@ func (m *StateMachine) hasJoined(ctx context.Context, gen int) bool {
 	spec, err := m.SpecOf(gen)
 
 	return err == nil && spec.Kubeconfig != "" && m.Node.Kubeconfig(ctx, spec.Node) == nil
-}
-
-// SpecOf returns the spec of a generation. After a rollback this is the spec of the generation whose contents were
-// restored. If a newer prelet stored it, only the files are known, from the generation's manifest.
-func (m *StateMachine) SpecOf(gen int) (Spec, error) {
-	info, ok := m.Store.Info(gen)
-	spec, err := readSpec(m.Store, gen)
-	if ok && info.Restores == 0 && errors.Is(err, fs.ErrNotExist) { // 0.1.0 kept none
-		return m.specOrDefault(info.Parent).withoutPrelet(), nil
-	}
-	if !ok || !info.Newer && !errors.Is(err, generation.ErrNewer) {
-		return spec, err
-	}
-
-	spec = Spec{KubeletState: KubeletState{Files: map[string]string{}}}.withDefaults()
-	for _, e := range info.Entries {
-		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly && !slices.Contains(info.Retired, e.Path) {
-			spec.Files[e.Path] = e.New.SHA256
-		}
-	}
-
-	return spec, nil
-}
-
-func readSpec(s Store, gen int) (spec Spec, err error) {
-	text, err := s.Blob(gen, SpecBlob)
-	if err == nil {
-		spec, err = DecodeSpec(text)
-	}
-	if err != nil {
-		err = fmt.Errorf("the plan of generation %d: %w", gen, err)
-	}
-
-	return spec, err
 }
 
 // BlobsOfGoal returns the blobs for a rollback from a generation to the state before prelet, which has none of its own:

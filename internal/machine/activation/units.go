@@ -30,62 +30,6 @@ const (
 	restartUnit  = "restart"
 )
 
-// isQuiet reports whether a change of a file does not concern the kubelet, by the specs of the generations on both
-// sides of the change.
-func isQuiet(path string, specs []Spec) bool {
-	quiet := false
-
-	for _, p := range specs {
-		isOther := slices.Contains(p.Others, path)
-		if _, isFile := p.Files[path]; isFile && !isOther {
-			return false
-		}
-
-		quiet = quiet || isOther
-	}
-
-	return quiet
-}
-
-// keepsKubelet reports whether a change of files leaves those of the kubelet as they are. specs are those of the
-// generations on both sides of the change.
-func keepsKubelet(changed []string, specs []Spec) bool {
-	hasOthers := slices.ContainsFunc(specs, func(p Spec) bool {
-		return len(p.Others) > 0
-	})
-	changesUnit := slices.ContainsFunc(specs, func(p Spec) bool {
-		return p.Unit != specs[0].Unit
-	})
-	if !hasOthers || changesUnit || len(changed) == 0 {
-		return false
-	}
-
-	return !slices.ContainsFunc(changed, func(path string) bool {
-		return !isQuiet(path, specs)
-	})
-}
-
-// specsOfChange returns the spec of the journal's generation, and of the generation that a rollback leaves.
-func (m *StateMachine) specsOfChange(h *location) []Spec {
-	specs := []Spec{h.spec}
-	if h.journal.From != 0 {
-		specs = append(specs, m.specOrDefault(h.journal.From))
-	}
-
-	return specs
-}
-
-func (m *StateMachine) changedPaths(gen int) (out []string) {
-	info, _ := m.Store.Info(gen)
-	for _, e := range info.Entries {
-		if e.HasChange() {
-			out = append(out, e.Path)
-		}
-	}
-
-	return out
-}
-
 // touchedUnits returns the units that files of the generation in place notify which it changed, systemd's first.
 func (m *StateMachine) touchedUnits(h *location) (out []UnitSpec) {
 	specs := m.specsOfChange(h)

@@ -87,7 +87,7 @@ func (m MergedConfig) Effective(flags []desired.Flag) map[string]any {
 		s.Config = m.Config.With("evictionHard", m.thresholds)
 	}
 	for _, f := range flags {
-		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
+		s.Flags = append(s.Flags, kubelet.Use{Name: f.Name, Value: f.Value})
 	}
 
 	return rules.Effective(s)

@@ -104,7 +104,7 @@ func (u Unit) CheckDropIns(mayWrite func(path string) bool) (diags hcl.Diagnosti
 		all[file] = config
 	}
 
-	subject := rules.Subject{Config: merged, Flags: rules.ListFlags(flags), Version: u.Kubelet}
+	subject := rules.Subject{Config: merged, Flags: flags.Parsed(), Version: u.Kubelet}
 
 	return append(diags, judge.Diagnose(subject, func(f rules.Violation) string {
 		for _, file := range slices.Backward(files) {

@@ -652,13 +652,13 @@ func clone(v any) any {
 func mapLeaves(v any, change func(leaf any) any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		out := make(map[string]any, len(v))
+		out := maps.Clone(v) // nil stays nil
 		for name, member := range v {
 			out[name] = mapLeaves(member, change)
 		}
 		return out
 	case []any:
-		out := make([]any, len(v))
+		out := slices.Clone(v)
 		for i, element := range v {
 			out[i] = mapLeaves(element, change)
 		}

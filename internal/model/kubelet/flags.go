@@ -17,24 +17,26 @@ type Flags struct {
 	raw   string
 	env   bool // raw is the spelling of an environment file, not a plain value
 	words []word
-	uses  []use
+	uses  []Use
 	end   int // the index of the lone `--`; without one, the number of words
 }
 
 // word is one argument and its place in raw.
 type word struct {
-	text       string
+	Word
 	start, end int
 	in         context
-	from       string // see Word
-	isOpen     bool
-	isAssumed  bool
 }
 
-// use is one flag on the command line.
-type use struct {
-	name  string // without dashes, with - for _
-	value string
+// Use is one flag on a command line.
+type Use struct {
+	Name      string // without dashes, with - for _
+	Value     string
+	From      string // the place of its word, see Word
+	Assumed   bool
+	NoValue   bool // it needs a value, and is the last word
+	TakesFlag bool // its value is the next word, which looks like a flag
+
 	form  form
 	first int // index of its word
 	last  int // index of its value's word: first, or the next one
@@ -63,7 +65,7 @@ func ParseFlags(value string) (*Flags, error) {
 func FlagsOf(words []Word) *Flags {
 	f := &Flags{}
 	for _, w := range words {
-		f.words = append(f.words, word{text: w.Text, from: w.From, isOpen: w.Open, isAssumed: w.Assumed})
+		f.words = append(f.words, word{Word: w})
 	}
 	f.uses, f.end = readUses(f.words)
 
@@ -103,7 +105,7 @@ func readWords(raw string, env bool) []word {
 func locateWord(w word, cells []cell) word {
 	own := cells[w.start:w.end]
 	first, last := own[0], own[len(own)-1]
-	located := word{text: w.text, start: first.start, end: last.end, in: first.in}
+	located := word{w.Word, first.start, last.end, first.in}
 	isOther := func(c cell) bool { return c.in != first.in }
 	if slices.ContainsFunc(own, isOther) {
 		located.in = mixed
@@ -112,27 +114,29 @@ func locateWord(w word, cells []cell) word {
 	return located
 }
 
-func readUses(words []word) (uses []use, end int) {
+func readUses(words []word) (uses []Use, end int) {
 	for i := 0; i < len(words); i++ {
-		text := words[i].text
-		if text == "--" && !words[i].isOpen {
+		w := words[i]
+		if w.Text == "--" && !w.Open {
 			return uses, i
 		}
-		u, ok := readUse(text)
-		if !ok || words[i].isOpen {
+		u, ok := readUse(w.Text)
+		if !ok || w.Open {
 			continue
 		}
-		u.first, u.last = i, i
+		u.From, u.Assumed, u.first, u.last = w.From, w.Assumed, i, i
 		switch {
 		case u.form != alone:
-		case isBoolFlag(u.name):
-			u.value = "true"
+		case isBoolFlag(u.Name):
+			u.Value = "true"
 		case i+1 == len(words): // pflag: flag needs an argument
-		case words[i+1].isOpen:
+			u.NoValue = true
+		case words[i+1].Open:
 			continue
 		default:
 			i++
-			u.form, u.value, u.last = spaced, words[i].text, i
+			u.form, u.Value, u.last = spaced, words[i].Text, i
+			u.TakesFlag = !isValueWord(u.Value)
 		}
 		uses = append(uses, u)
 	}
@@ -141,30 +145,30 @@ func readUses(words []word) (uses []use, end int) {
 }
 
 // readUse reads one word as a flag; false if it is not one.
-func readUse(text string) (use, bool) {
+func readUse(text string) (Use, bool) {
 	if len(text) < 2 || text[0] != '-' {
-		return use{}, false
+		return Use{}, false
 	}
 	if strings.HasPrefix(text, "--") {
 		name, value, has := strings.Cut(text[2:], "=")
 		if name == "" || name[0] == '-' { // pflag: bad flag syntax
-			return use{}, false
+			return Use{}, false
 		}
-		u := use{name: FlagName(name), value: value}
+		u := Use{Name: FlagName(name), Value: value}
 		if has {
 			u.form = equals
 		}
 		return u, true
 	}
 	if c := text[1] | 0x20; c < 'a' || c > 'z' {
-		return use{}, false
+		return Use{}, false
 	}
-	u := use{name: text[1:2]} // a shorthand; the kubelet has v and h
+	u := Use{Name: text[1:2]} // a shorthand; the kubelet has v and h
 	switch rest := text[2:]; {
 	case strings.HasPrefix(rest, "="):
-		u.form, u.value = equals, rest[1:]
+		u.form, u.Value = equals, rest[1:]
 	case rest != "":
-		u.form, u.value = attached, rest
+		u.form, u.Value = attached, rest
 	}
 	return u, true
 }
@@ -173,7 +177,7 @@ func readUse(text string) (use, bool) {
 func (f *Flags) Argv() []string {
 	argv := make([]string, len(f.words))
 	for i, w := range f.words {
-		argv[i] = w.text
+		argv[i] = w.Text
 	}
 
 	return argv
@@ -183,8 +187,8 @@ func (f *Flags) Argv() []string {
 func (f *Flags) Names() []string {
 	var names []string
 	for _, u := range f.uses {
-		if !slices.Contains(names, u.name) {
-			names = append(names, u.name)
+		if !slices.Contains(names, u.Name) {
+			names = append(names, u.Name)
 		}
 	}
 	return names
@@ -199,11 +203,11 @@ func (f *Flags) Stray() (stray []Word) {
 	}
 
 	for i, w := range f.words {
-		mayBeValue := i > 0 && i < f.end && f.words[i-1].isOpen
-		_, isFlag := readUse(w.text)
-		isOfOpen := isFlag && i < f.end && i+1 < len(f.words) && f.words[i+1].isOpen
-		if !taken[i] && !w.isOpen && !mayBeValue && !isOfOpen && i != f.end {
-			stray = append(stray, Word{Text: w.text, From: w.from, Assumed: w.isAssumed})
+		mayBeValue := i > 0 && i < f.end && f.words[i-1].Open
+		_, isFlag := readUse(w.Text)
+		isOfOpen := isFlag && i < f.end && i+1 < len(f.words) && f.words[i+1].Open
+		if !taken[i] && !w.Open && !mayBeValue && !isOfOpen && i != f.end {
+			stray = append(stray, w.Word)
 		}
 	}
 
@@ -214,13 +218,13 @@ func (f *Flags) Stray() (stray []Word) {
 func (f *Flags) MayHave(name string) bool {
 	isValue := false // of the flag before it
 	for i, w := range f.words[:f.end] {
-		u, isUse := readUse(w.text)
-		isNamed := isUse && !strings.Contains(u.name, "$")
-		takesOpen := isNamed && u.form == alone && !isBoolFlag(u.name) && i+1 < f.end && f.words[i+1].isOpen
-		switch isMany := strings.HasPrefix(w.text, "$") && !strings.HasPrefix(w.text, "${"); {
-		case isNamed && (w.isOpen || takesOpen) && u.name == name:
+		u, isUse := readUse(w.Text)
+		isNamed := isUse && !strings.Contains(u.Name, "$")
+		takesOpen := isNamed && u.form == alone && !isBoolFlag(u.Name) && i+1 < f.end && f.words[i+1].Open
+		switch isMany := strings.HasPrefix(w.Text, "$") && !strings.HasPrefix(w.Text, "${"); {
+		case isNamed && (w.Open || takesOpen) && u.Name == name:
 			return true
-		case w.isOpen && !isNamed && (isMany || !isValue):
+		case w.Open && !isNamed && (isMany || !isValue):
 			return true
 		}
 		isValue = takesOpen
@@ -229,46 +233,21 @@ func (f *Flags) MayHave(name string) bool {
 	return false
 }
 
-// Use is one flag on a command line.
-type Use struct {
-	Name, Value string
-	From        string // the place of its word, see Word
-	Assumed     bool
-	NoValue     bool // it needs a value, and is the last word
-	TakesFlag   bool // its value is the next word, which looks like a flag
-}
-
 // Uses returns all flags, in their order.
-func (f *Flags) Uses() (all []Use) {
-	for _, u := range f.uses {
-		all = append(all, Use{
-			Name:      u.name,
-			Value:     u.value,
-			From:      f.words[u.first].from,
-			Assumed:   f.words[u.first].isAssumed,
-			NoValue:   u.lacksValue(),
-			TakesFlag: u.form == spaced && !isValueWord(u.value),
-		})
-	}
-
-	return all
-}
+func (f *Flags) Uses() []Use { return f.uses }
 
 // LacksValue reports whether the only use of a flag that needs a value has none: the kubelet does not start.
 func (f *Flags) LacksValue(name string) bool {
 	uses := f.usesOf(FlagName(name))
 
-	return len(uses) == 1 && uses[0].lacksValue()
+	return len(uses) == 1 && uses[0].NoValue
 }
-
-// lacksValue is only true of the last word.
-func (u use) lacksValue() bool { return u.form == alone && !isBoolFlag(u.name) }
 
 // BySource splits flags that follow each other into those of one place each.
 func (f *Flags) BySource() (all []*Flags) {
 	for i, u := range f.uses {
 		words := f.words[u.first : u.last+1]
-		if i == 0 || words[0].from != f.words[f.uses[i-1].first].from {
+		if i == 0 || u.From != f.uses[i-1].From {
 			all = append(all, &Flags{})
 		}
 		part := all[len(all)-1]
@@ -288,28 +267,21 @@ func (f *Flags) From() string {
 		return ""
 	}
 
-	return f.words[0].from
+	return f.words[0].From
 }
 
 // Lookup returns the value that the kubelet uses for a flag, whose name may have dashes: the last one, or all values
 // of a list flag (node-labels, feature-gates, …), joined by commas. A boolean flag without a value is "true", another
 // one "".
 func (f *Flags) Lookup(name string) (value string, ok bool) {
-	uses := f.usesOf(FlagName(name))
-	if len(uses) == 0 {
-		return "", false
-	}
-	last := uses[len(uses)-1]
-	if len(uses) == 1 || !isListFlag(last.name) {
-		return last.value, true
-	}
-	var values []string
-	for _, u := range uses {
-		if u.value != "" {
-			values = append(values, u.value)
+	for _, u := range f.usesOf(FlagName(name)) {
+		if isListFlag(u.Name) {
+			u.Value = JoinFlag(u.Name, value, u.Value)
 		}
+		value, ok = u.Value, true
 	}
-	return strings.Join(values, ","), true
+
+	return value, ok
 }
 
 // LookupPath returns the path that a flag names; see FlagPath.
@@ -335,15 +307,28 @@ func FlagPath(folder, value string) string {
 // Earlier returns the values of a flag that the kubelet parses and does not use: those before the last one, but not of
 // a list flag.
 func (f *Flags) Earlier(name string) (values []string) {
-	uses := f.usesOf(FlagName(name))
-	if len(uses) < 2 || isListFlag(FlagName(name)) {
-		return nil
-	}
-	for _, u := range uses[:len(uses)-1] {
-		values = append(values, u.value)
+	for _, u := range f.Parsed() {
+		if u.Name == FlagName(name) {
+			values = append(values, u.Value)
+		}
 	}
 
-	return values
+	return slices.Clip(values[:max(0, len(values)-1)])
+}
+
+// Parsed returns each use of which the kubelet parses the value alone, and those of a list flag, which it adds up, as
+// one.
+func (f *Flags) Parsed() (all []Use) {
+	for _, u := range f.uses {
+		isSame := func(other Use) bool { return other.Name == u.Name && isListFlag(u.Name) }
+		if i := slices.IndexFunc(all, isSame); i >= 0 {
+			u.Value = JoinFlag(u.Name, all[i].Value, u.Value)
+			all = slices.Delete(all, i, i+1)
+		}
+		all = append(all, u)
+	}
+
+	return all
 }
 
 // Spellings returns each value of a flag twice: as the kubelet gets it, and as the text has it, quoted or escaped.
@@ -357,7 +342,7 @@ func (f *Flags) Spellings(name string) (values []string) {
 		case equals:
 			_, written, _ = strings.Cut(written, "=")
 		}
-		values = append(values, u.value, written)
+		values = append(values, u.Value, written)
 	}
 
 	return values
@@ -367,10 +352,9 @@ func (f *Flags) Spellings(name string) (values []string) {
 // (component-base, cli/flag, WordSepNormalizeFunc).
 func FlagName(name string) string { return strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-") }
 
-func (f *Flags) usesOf(name string) []use {
-	var found []use
+func (f *Flags) usesOf(name string) (found []Use) {
 	for _, u := range f.uses {
-		if u.name == name {
+		if u.Name == name {
 			found = append(found, u)
 		}
 	}

@@ -130,7 +130,7 @@ func (f *Flags) Set(name, value string) error {
 		return nil
 	}
 	u := uses[len(uses)-1]
-	spelled := f.words[u.first].text
+	spelled := f.words[u.first].Text
 	switch {
 	case u.form == spaced && canBeSpaced(name, value):
 		*f = *f.apply(replacement{u.last, u.last, []string{value}})
@@ -169,8 +169,8 @@ func (f *Flags) add(name, value string) {
 // isWithoutValue reports whether a word is a flag without a value. The kubelet would take the next word as its value,
 // whatever that is.
 func (f *Flags) isWithoutValue(at int) bool {
-	return slices.ContainsFunc(f.uses, func(u use) bool {
-		return u.first == at && u.lacksValue()
+	return slices.ContainsFunc(f.uses, func(u Use) bool {
+		return u.first == at && u.NoValue
 	})
 }
 

@@ -5,27 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-)
 
-// Help has the flags and feature gates that a kubelet's --help lists.
-type Help struct {
-	Flags       []string // that are not deprecated; without dashes, sorted
-	Deprecated  []string
-	Alpha, Beta []string // feature gates as NAME=true, their default; sorted
-}
+	"github.com/prelet/prelet/internal/model/tape"
+)
 
 // maxHelp is the largest accepted text in bytes; that of v1.36.3 has 70 KiB.
 const maxHelp = 512 << 10
 
 // ParseHelp parses the text that pflag prints: for each flag a text that begins with its dashes and contains
-// "(DEPRECATED: " if it is deprecated; for --feature-gates a line per gate. It fails for a text that is not a
-// kubelet's help.
-func ParseHelp(text string) (Help, error) {
+// "(DEPRECATED: " if it is deprecated; for --feature-gates a line per gate. The lists are sorted. It fails for a text
+// that is not a kubelet's help.
+func ParseHelp(text string) (*tape.AcceptsAns, error) {
 	if len(text) > maxHelp {
-		return Help{}, fmt.Errorf("the help has %d bytes, the limit is %d", len(text), maxHelp)
+		return nil, fmt.Errorf("the help has %d bytes, the limit is %d", len(text), maxHelp)
 	}
 
-	var h Help
+	h := &tape.AcceptsAns{}
 	last := ""
 	isDeprecated := map[string]bool{}
 	for line := range strings.Lines(text) {
@@ -41,7 +36,7 @@ func ParseHelp(text string) (Help, error) {
 		}
 		// The first gate is on the flag's own line.
 		if i := strings.LastIndex(line, "=true|false ("); i > 0 {
-			h.addGate(line[:i], line[i+len("=true|false ("):])
+			addGate(h, line[:i], line[i+len("=true|false ("):])
 		}
 	}
 	for name, deprecated := range isDeprecated {
@@ -57,7 +52,7 @@ func ParseHelp(text string) (Help, error) {
 		*list = slices.Compact(*list)
 	}
 	if !slices.Contains(h.Flags, "kubeconfig") || !slices.Contains(h.Flags, "config") {
-		return Help{}, errors.New("not a kubelet's help: --kubeconfig or --config is missing")
+		return nil, errors.New("not a kubelet's help: --kubeconfig or --config is missing")
 	}
 
 	return h, nil
@@ -85,7 +80,7 @@ func parseHelpFlag(line string) string {
 }
 
 // addGate parses NAME and "ALPHA - default=false)".
-func (h *Help) addGate(before, after string) {
+func addGate(h *tape.AcceptsAns, before, after string) {
 	name := before[strings.LastIndexAny(before, " :\n")+1:]
 	stage, preset, _ := strings.Cut(after, " - default=")
 	preset, _, _ = strings.Cut(preset, ")")

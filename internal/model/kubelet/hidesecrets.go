@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -52,12 +51,12 @@ func (f *Flags) hideSecrets() string {
 	text := f.raw
 	for _, u := range slices.Backward(f.uses) {
 		w := f.words[u.last]
-		if !secret.IsSetting(u.name) || u.form == alone || u.value == "" {
+		if !secret.IsSetting(u.Name) || u.form == alone || u.Value == "" {
 			continue
 		}
-		word := hideValue(u.value)
+		word := hideValue(u.Value)
 		if u.form == equals {
-			word = "--" + u.name + "=" + word
+			word = "--" + u.Name + "=" + word
 		}
 		text = text[:w.start] + word + text[w.end:]
 	}
@@ -77,7 +76,7 @@ func HideFlag(name, text string) string {
 // HideConfig returns a configuration with "(sensitive)" for the headers of requests for static pods, and for evident
 // secrets.
 func HideConfig(config map[string]any) map[string]any {
-	config, _ = hideEvident(config).(map[string]any)
+	config = mapLeaves(config, hideEvident).(map[string]any)
 	headers, has := config[SecretField].(map[string]any)
 	if !has {
 		return config
@@ -91,52 +90,32 @@ func HideConfig(config map[string]any) map[string]any {
 	return config
 }
 
-// hideEvident returns a copy of a decoded document without evident secrets.
-func hideEvident(v any) any {
-	switch v := v.(type) {
-	case string:
-		return secret.HideEvident(v)
-	case map[string]any:
-		out := maps.Clone(v)
-		for key, one := range out {
-			out[key] = hideEvident(one)
-		}
-
-		return out
-	case []any:
-		out := slices.Clone(v)
-		for i, one := range out {
-			out[i] = hideEvident(one)
-		}
-
-		return out
+// hideEvident hides evident secrets in a text of a document.
+func hideEvident(leaf any) any {
+	if text, isText := leaf.(string); isText {
+		return secret.HideEvident(text)
 	}
 
-	return v
+	return leaf
 }
 
 // HideSecretFlags returns the value of a variable with flags, with "(sensitive)" for values that may be secrets.
 func HideSecretFlags(text string) string { return newFlags(text, false).hideSecrets() }
 
 // HideSecretWords does the same with the words of a command line.
-func HideSecretWords(words []string) []string {
-	words = slices.Clone(words)
-	f := &Flags{}
-	for _, text := range words {
-		f.words = append(f.words, word{text: text})
-	}
-	f.uses, _ = readUses(f.words)
-	for _, u := range f.uses {
-		switch {
-		case !secret.IsSetting(u.name) || strings.Contains(u.value, "$"): // of a variable
-		case u.form == equals:
-			words[u.last] = "--" + u.name + "=" + hideValue(u.value)
-		case u.form == spaced:
-			words[u.last] = hideValue(u.value)
-		}
+func HideSecretWords(texts []string) []string {
+	words := make([]Word, len(texts))
+	for i, text := range texts {
+		words[i].Text = text
 	}
 
-	return words
+	return FlagsOf(words).Replace(func(name, value string) string {
+		if !secret.IsSetting(name) || value == "" || strings.Contains(value, "$") { // of a variable
+			return value
+		}
+
+		return hideValue(value)
+	})
 }
 
 // hideHeaders hides the headers in a configuration, in whatever quotes it has them.

@@ -30,3 +30,10 @@ func TestHideSecrets(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestHideConfigOfNone: the hash of a node without a configuration is that of null.
+func TestHideConfigOfNone(t *testing.T) {
+	if got := HideConfig(nil); got != nil {
+		t.Errorf("got %v, want nil", got)
+	}
+}

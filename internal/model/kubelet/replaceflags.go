@@ -7,8 +7,8 @@ import "strings"
 func (f *Flags) Replace(replace func(name, value string) string) []string {
 	out := f.Argv()
 	for _, u := range f.uses {
-		value := replace(u.name, u.value)
-		if value == u.value {
+		value := replace(u.Name, u.Value)
+		if value == u.Value {
 			continue
 		}
 		switch u.form {

@@ -14,7 +14,7 @@ import "strings"
 func Argv(value string) []string {
 	var argv []string
 	for _, w := range splitWords(value) {
-		argv = append(argv, w.text)
+		argv = append(argv, w.Text)
 	}
 
 	return argv
@@ -31,7 +31,7 @@ func splitWords(value string) []word {
 			continue
 		}
 		text, end := readWord(value, i)
-		words = append(words, word{text: text, start: i, end: end, in: bare})
+		words = append(words, word{Word{Text: text}, i, end, bare})
 		i = end
 	}
 	return words

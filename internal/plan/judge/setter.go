@@ -141,7 +141,7 @@ func nameItem(f rules.Violation) string {
 // DiagnoseFlags returns the errors that a kubelet of a version finds in a command line that is not the site's.
 func DiagnoseFlags(words []kubelet.Word, version string) hcl.Diagnostics {
 	flags := kubelet.FlagsOf(words)
-	subject := rules.Subject{Flags: rules.ListFlags(flags), MaySet: flags.MayHave, Version: version}
+	subject := rules.Subject{Flags: flags.Parsed(), MaySet: flags.MayHave, Version: version}
 	out := Diagnose(subject, func(f rules.Violation) string { return findUse(flags, f).From })
 	for _, w := range flags.Stray() {
 		out = append(out, refuseStray(w.Text, setter{name: w.From}))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/kubelet/known"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
@@ -37,7 +36,7 @@ func (j checker) makeSubject(ctx context.Context) rules.Subject {
 	if s.Config != nil && !s.Part && j.Files.File != nil {
 		s.File = kubelet.ConfigOf(j.Files.File)
 	}
-	s.Flags = rules.ListFlags(j.flags)
+	s.Flags = j.flags.Parsed()
 	s.MaySet = j.maySet
 	// The file of a drop-in is another one than that of --config.
 	if f, ok := j.Node.FindPurpose("kubelet-config"); ok && j.Node.DropIn == "" {
@@ -71,7 +70,7 @@ func (j checker) makeSubject(ctx context.Context) rules.Subject {
 
 // makeInstalled returns the installed kubelet, without its configuration.
 func (in Case) makeInstalled() rules.Subject {
-	return rules.Subject{Accepts: makeAccepts(in.Accepts), Version: in.Kubelet.KnownVersion()}
+	return rules.Subject{Accepts: in.Accepts, Version: in.Kubelet.KnownVersion()}
 }
 
 // isRuntimeConfig reports whether a planned file is of the configuration of containerd or CRI-O.
@@ -218,33 +217,6 @@ func (j checker) pathExists(ctx context.Context, p string) (exists, isKnown bool
 	a, isKnown := ask(ctx, j, tape.Exists, tape.ExistsReq{Path: p})
 
 	return a.Exists, isKnown
-}
-
-// makeAccepts returns the flags and gates in a binary's help, in the form that rules take; nil if it was not
-// asked.
-func makeAccepts(a *tape.AcceptsAns) *rules.Accepts {
-	if a == nil {
-		return nil
-	}
-
-	out := &rules.Accepts{
-		Flags: map[string]bool{},
-		Gates: map[string]known.Gate{},
-	}
-	for _, name := range a.Flags {
-		out.Flags[name] = false
-	}
-	for _, name := range a.Deprecated {
-		out.Flags[name] = true
-	}
-	for stage, list := range map[string][]string{"alpha": a.Alpha, "beta": a.Beta} {
-		for _, g := range list {
-			name, on, _ := strings.Cut(g, "=")
-			out.Gates[name] = known.Gate{Stage: stage, On: on == "true"}
-		}
-	}
-
-	return out
 }
 
 // refuseServing returns why the kubelet would not accept a file of CAs (key is ""), or a certificate with its key:

@@ -90,17 +90,12 @@ func (b *Binary) askAccepts(ctx context.Context) (*tape.AcceptsAns, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s --help: %w", b.Path(), err)
 	}
-	h, err := kubelet.ParseHelp(out)
+	help, err := kubelet.ParseHelp(out)
 	if err != nil {
 		return nil, fmt.Errorf("%s --help: %w", b.Path(), err)
 	}
 
-	return &tape.AcceptsAns{
-		Flags:      h.Flags,
-		Deprecated: h.Deprecated,
-		Alpha:      h.Alpha,
-		Beta:       h.Beta,
-	}, nil
+	return help, nil
 }
 
 // CacheFile is the name of the cache in prelet's folder: the output of the binary. A boot uses it while the binary is

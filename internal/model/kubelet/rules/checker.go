@@ -377,9 +377,11 @@ func (c *checker) setGates() map[string]any {
 }
 
 func (c *checker) findGate(name string) (gate known.Gate, isKnown bool) {
-	if c.Accepts != nil {
-		if gate, isKnown = c.Accepts.Gates[name]; isKnown {
-			return gate, true
+	if a := c.Accepts; a != nil {
+		for stage, list := range map[string][]string{"alpha": a.Alpha, "beta": a.Beta} {
+			if isOn := slices.Contains(list, name+"=true"); isOn || slices.Contains(list, name+"=false") {
+				return known.Gate{Stage: stage, On: isOn}, true
+			}
 		}
 	}
 

@@ -74,10 +74,8 @@ type input struct {
 	Refused        string          `json:"refused"`
 	Part           bool            `json:"part"`
 	DropInVariable *bool           `json:"drop_in_variable"`
-	Accepts        struct {
-		Flags map[string]bool       `json:"flags"`
-		Gates map[string]known.Gate `json:"gates"`
-	} `json:"accepts"`
+
+	Accepts *tape.AcceptsAns `json:"accepts"`
 }
 
 // example is an input that one rule rejects, and the fields with which it is right.
@@ -100,13 +98,13 @@ func examples(t testing.TB) (out []example) {
 	return out
 }
 
-func (in input) flags() (out []Flag) {
+func (in input) flags() (out []kubelet.Use) {
 	for _, f := range in.Flags {
 		words := []kubelet.Word{{Text: "--" + f}}
 		if name, next, isSpaced := strings.Cut(f, " "); isSpaced && !strings.Contains(name, "=") {
 			words = []kubelet.Word{{Text: "--" + name}, {Text: next}}
 		}
-		out = append(out, ListFlags(kubelet.FlagsOf(words))...)
+		out = append(out, kubelet.FlagsOf(words).Parsed()...)
 	}
 	return out
 }
@@ -120,9 +118,7 @@ func (in input) subject(t testing.TB) Subject {
 		Plugins:        []string{"ecr"},
 		Part:           in.Part,
 		DropInVariable: in.DropInVariable,
-	}
-	if in.Accepts.Flags != nil || in.Accepts.Gates != nil {
-		s.Accepts = &Accepts{Flags: in.Accepts.Flags, Gates: in.Accepts.Gates}
+		Accepts:        in.Accepts,
 	}
 	if len(in.Machine) > 0 && string(in.Machine) != "null" {
 		spec := machineSpec{MachineFacts: single()}
@@ -278,7 +274,7 @@ volumeStatsAggPeriod: 0s
 	for _, v := range []string{"1.24.17", "1.28.15", "1.33.0", "1.36.3"} {
 		m := single()
 		m.Exists = func(string) (bool, bool) { return true, true }
-		for _, f := range Check(Subject{Config: config(t, kubeadm), Version: v, Machine: m, Flags: []Flag{{Name: "node-ip", Value: "198.51.100.7"}, {Name: "bootstrap-kubeconfig", Value: "/x"}}}) {
+		for _, f := range Check(Subject{Config: config(t, kubeadm), Version: v, Machine: m, Flags: []kubelet.Use{{Name: "node-ip", Value: "198.51.100.7"}, {Name: "bootstrap-kubeconfig", Value: "/x"}}}) {
 			t.Errorf("%s: got %+v, want no violation", v, f)
 		}
 	}
@@ -361,7 +357,7 @@ func TestCgroupPath(t *testing.T) {
 // FuzzCheck: whatever a configuration and flags hold, they are checked without a panic, and twice the same.
 func FuzzCheck(f *testing.F) {
 	for _, e := range examples(f) {
-		flag, text := Flag{}, ""
+		flag, text := kubelet.Use{}, ""
 		if flags := e.flags(); len(flags) > 0 {
 			flag = flags[0]
 		}
@@ -375,7 +371,7 @@ func FuzzCheck(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := Subject{Config: c, Flags: []Flag{{Name: name, Value: value}}, Version: version, Machine: single()}
+		s := Subject{Config: c, Flags: []kubelet.Use{{Name: name, Value: value}}, Version: version, Machine: single()}
 		if a, b := Check(s), Check(s); !slices.Equal(a, b) {
 			t.Errorf("got %+v, then %+v; want the same twice", a, b)
 		}
@@ -390,7 +386,7 @@ func BenchmarkCheck(b *testing.B) {
 		),
 		Version: "1.36.3",
 		Machine: single(),
-		Flags:   []Flag{{Name: "node-ip", Value: "198.51.100.7"}},
+		Flags:   []kubelet.Use{{Name: "node-ip", Value: "198.51.100.7"}},
 	}
 	for b.Loop() {
 		Check(s)

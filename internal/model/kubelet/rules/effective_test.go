@@ -25,7 +25,7 @@ func TestUnknownFieldsAreDropped(t *testing.T) {
 
 // An empty address as a flag leaves the value of an earlier flag or of the file.
 func TestEmptyAddressSetsNothing(t *testing.T) {
-	got := Effective(Subject{Version: "1.37", Flags: []Flag{
+	got := Effective(Subject{Version: "1.37", Flags: []kubelet.Use{
 		{Name: "healthz-bind-address", Value: "10.0.0.5"},
 		{Name: "healthz-bind-address"},
 	}})

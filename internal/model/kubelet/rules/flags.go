@@ -39,8 +39,7 @@ func isUnknownFlag(v value) bool {
 	name := v.path[0][2:]
 	flag, isKnown := known.FlagAt(name, v.minor)
 	if v.Accepts != nil {
-		_, isListed := v.Accepts.Flags[name]
-		isKnown = isListed || flag.Hidden
+		isKnown = flag.Hidden || slices.Contains(v.Accepts.Flags, name) || slices.Contains(v.Accepts.Deprecated, name)
 	}
 	if isKnown || name == "h" {
 		return false
@@ -105,7 +104,7 @@ func isDeprecatedFlag(v value) bool {
 		v.why += ": " + strings.TrimSuffix(flag.Message, ".")
 	}
 	if v.Accepts != nil {
-		return v.Accepts.Flags[name]
+		return slices.Contains(v.Accepts.Deprecated, name)
 	}
 
 	return flag.Deprecated

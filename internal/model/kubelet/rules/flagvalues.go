@@ -15,12 +15,12 @@ import (
 
 // badFlag is a flag whose value cannot be parsed.
 type badFlag struct {
-	Flag
+	kubelet.Use
 	err error
 }
 
 // applyFlag sets the field of a configuration that a flag sets. Feature gates are merged; other values are replaced.
-func (c *checker) applyFlag(config func() *kubelet.Config, f Flag) {
+func (c *checker) applyFlag(config func() *kubelet.Config, f kubelet.Use) {
 	flag, isKnown := known.FlagAt(f.Name, c.minor)
 	if !isKnown || f.Name == "register-with-taints" {
 		return
@@ -50,7 +50,7 @@ func (c *checker) applyFlag(config func() *kubelet.Config, f Flag) {
 
 // parseFlagValue parses a flag's value as pflag and the kubelet do, and returns it as a configuration would have it. t
 // is the type of the field that the flag sets.
-func parseFlagValue(f Flag, flag known.Flag, t known.Type) (value any, err error) {
+func parseFlagValue(f kubelet.Use, flag known.Flag, t known.Type) (value any, err error) {
 	kind := cmp.Or(flag.Takes, string(t))
 	switch {
 	case flag.Bool:
@@ -142,7 +142,7 @@ func parseGates(text string) (any, error) {
 }
 
 // parsePairs parses names and values as k8s.io/component-base/cli/flag does.
-func parsePairs(f Flag) (any, error) {
+func parsePairs(f kubelet.Use) (any, error) {
 	pairs, separator := splitList(f.Value), "="
 	switch f.Name {
 	case "eviction-hard", "eviction-soft":

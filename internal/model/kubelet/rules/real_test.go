@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/prelet/prelet/internal/model/kubelet"
 )
 
 // refusal is an entry of testdata/refusals.yaml, which test/kube runs with the real kubelet.
@@ -74,13 +76,13 @@ func TestRealRefusals(t *testing.T) {
 		}
 		s := Subject{Config: base, Version: "1.37.1", Machine: m}
 		for name, value := range c.Flags {
-			s.Flags = append(s.Flags, Flag{Name: name, Value: value})
+			s.Flags = append(s.Flags, kubelet.Use{Name: name, Value: value})
 		}
 		if len(c.Files) > 0 { // what is in them live looks at, and says in the kubelet's words
 			s.CheckFile = func(string, string) (string, bool) { return c.Says, true }
 		}
 		if c.Label != "" {
-			s.Flags = append(s.Flags, Flag{Name: "node-labels", Value: c.Label})
+			s.Flags = append(s.Flags, kubelet.Use{Name: "node-labels", Value: c.Label})
 		}
 		var found []Violation
 		for _, f := range Check(s) {

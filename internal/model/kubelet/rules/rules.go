@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
-	"github.com/prelet/prelet/internal/model/kubelet/known"
+	"github.com/prelet/prelet/internal/model/tape"
 )
 
 // Severity is how serious a violation is for the caller.
@@ -88,14 +88,14 @@ type Subject struct {
 	Part   bool            // Config is only a part: fields that it does not set may be set elsewhere
 	Unset  []string        // with Part: pointers of fields that are certainly not set
 	Judged bool            // by a dry run of the kubelet's binary: what that finds is not checked
-	Flags  []Flag          // in their order; the last one of a name counts
+	Flags  []kubelet.Use   // see kubelet.Flags.Parsed; in their order; the last one of a name counts
 	// MaySet reports whether a flag that is not among Flags may be set all the same, because a part of the command line
 	// is not known; nil: all of it is known.
 	MaySet  func(flag string) bool
-	Version string        // v1.36.3; "" if unknown, then the newest known version is assumed
-	Accepts *Accepts      // the list of the binary itself; nil: unknown, then the tables decide
-	Dir     string        // the folder of the configuration file, for relative paths; "": unknown
-	Machine *MachineFacts // nil: unknown
+	Version string           // v1.36.3; "" if unknown, then the newest known version is assumed
+	Accepts *tape.AcceptsAns // the list of the binary itself; nil: unknown, then the tables decide
+	Dir     string           // the folder of the configuration file, for relative paths; "": unknown
+	Machine *MachineFacts    // nil: unknown
 	// DropInVariable reports whether DropInVariable is set for the kubelet; nil: unknown.
 	DropInVariable *bool
 	// CheckFile returns why the kubelet would reject a file of CAs or, if key is not empty, a certificate with that
@@ -105,40 +105,6 @@ type Subject struct {
 	// cannot read it.
 	Plugins        []string
 	PluginsRefused string
-}
-
-// Flag is one flag of the command line, its name without dashes.
-type Flag struct {
-	Name, Value string
-
-	NoValue   bool // it needs a value, and is the last word
-	TakesFlag bool // its value is the next word, which looks like a flag
-}
-
-// ListFlags returns the flags of a command line: each use of which the kubelet parses the value alone, and those that
-// it adds up as one.
-func ListFlags(f *kubelet.Flags) (flags []Flag) {
-	uses := f.Uses()
-	for _, name := range f.Names() {
-		last, _ := f.Lookup(name)
-		for _, value := range append(f.Earlier(name), last) {
-			flags = append(flags, Flag{Name: name, Value: value})
-		}
-		of := &flags[len(flags)-1]
-		for _, u := range uses {
-			isSame := u.Name == name
-			of.NoValue = of.NoValue || isSame && u.NoValue
-			of.TakesFlag = of.TakesFlag || isSame && u.TakesFlag
-		}
-	}
-
-	return flags
-}
-
-// Accepts has the flags and feature gates in the --help of a binary.
-type Accepts struct {
-	Flags map[string]bool       // whether a flag is deprecated, by name
-	Gates map[string]known.Gate // alpha and beta gates
 }
 
 // Check returns all violations, sorted by place and rule. A kubelet without violations may still fail to start.

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/tape"
 	cases "github.com/prelet/prelet/internal/testing/table"
 )
 
@@ -135,11 +136,11 @@ func TestFindingsComeSorted(t *testing.T) {
 // TestNewerKubelet: a kubelet newer than the tables is refused nothing that only they know. What it answers itself, and
 // what no version can read, stays an error. Without a version, what no known version has is an error.
 func TestNewerKubelet(t *testing.T) {
-	accepts := &Accepts{Flags: map[string]bool{"max-pods": false}}
+	accepts := &tape.AcceptsAns{Flags: []string{"max-pods"}}
 	for _, c := range []struct {
 		name, fields, flag string
 		version            string
-		accepts            *Accepts
+		accepts            *tape.AcceptsAns
 		want               Severity
 		isNewer            bool
 	}{
@@ -165,7 +166,7 @@ func TestNewerKubelet(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := Subject{Config: config(t, c.fields), Version: c.version, Accepts: c.accepts}
 			if c.flag != "" {
-				s.Flags = []Flag{{Name: c.flag, Value: "1"}}
+				s.Flags = []kubelet.Use{{Name: c.flag, Value: "1"}}
 			}
 			found := slices.DeleteFunc(Check(s), func(f Violation) bool { return f.Effect == Deprecated })
 			if len(found) != 1 || found[0].Severity != c.want || found[0].Newer != c.isNewer {

@@ -66,6 +66,8 @@ type Result struct {
 	Summary string     // one line
 	Err     error      // an error that is not in Plan's diagnostics
 
+	inStatus fault.Reason // of a verify: Code and Summary of the status; zero: those of the command
+
 	Entries  []generation.Entry // the changed files of the generation that was committed
 	Degraded []fault.Reason     // of a run: differences from the site that do not stop the boot
 

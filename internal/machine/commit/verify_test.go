@@ -40,9 +40,9 @@ func TestDecideVerify(t *testing.T) {
 		{"shut after a failed run, by the unit", shut, wrongSite, true, wrongSite, ""},
 		{"shut with a fault of its own", stuck, none, true, reason(fault.KubeletUnhealthy, "full"), fault.CannotWrite},
 	} {
-		got, code := DecideVerify(c.res, c.last, c.byUnit)
-		if got != c.want || code != c.code {
-			t.Errorf("%s: got report %+v and code %q; want %+v and %q", c.name, got, code, c.want, c.code)
+		got := c.res.DecideVerify(c.last, c.byUnit)
+		if got.ForStatus() != c.want || got.Code != c.code {
+			t.Errorf("%s: got in the status %+v and code %q; want %+v and %q", c.name, got.ForStatus(), got.Code, c.want, c.code)
 		}
 	}
 }

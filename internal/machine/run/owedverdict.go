@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/commit"
@@ -74,10 +73,6 @@ func (r *nodeRun) checkSettled(ctx context.Context, gen int) error {
 	}
 
 	r.follows = (*nodeRun).ofLook
-	if isOwed && r.Code != "" { // the next start of the kubelet is judged again
-		r.reported = fault.Reason{Code: r.Code, Summary: r.Summary}
-		r.Summary += "; its files have not changed, so there is nothing to go back to"
-	}
 
 	return nil
 }
@@ -106,12 +101,12 @@ func (r *nodeRun) checkKubelet(ctx context.Context, gen int, isOwed bool) error 
 		patience = spec.Timeout()
 	}
 
-	return r.examine(ctx, gen, patience)
+	return r.examine(ctx, gen, patience, isOwed)
 }
 
 // examine checks a kubelet that was judged already, until it is healthy, its unit has failed, or patience is over. It
 // writes nothing. The lock is free afterwards, because the checks wait for a kubelet that has just started.
-func (r *nodeRun) examine(ctx context.Context, gen int, patience time.Duration) error {
+func (r *nodeRun) examine(ctx context.Context, gen int, patience time.Duration, isOwed bool) error {
 	if err := r.Store.Unlock(); err != nil {
 		return err
 	}
@@ -126,10 +121,7 @@ func (r *nodeRun) examine(ctx context.Context, gen int, patience time.Duration) 
 				Message: err.Error(),
 			}}
 		}
-		r.Result = commit.Result{Outcome: activation.Outcome{
-			Judgement: activation.Judgement{Checks: checks, Cause: cause}, Generation: gen,
-		}}
-		concludeChecks(&r.Result)
+		r.Result = commit.DecideLook(gen, activation.Judgement{Checks: checks, Cause: cause}, isOwed)
 
 		isEnded := r.Code == "" || clock.Monotonic() >= end || r.hasFailed(ctx, gen)
 		if isEnded || clock.Sleep(ctx, lookAgain) != nil {

@@ -42,9 +42,8 @@ type planned struct {
 
 // published is the result for the status, and for everything that shows it. Publications fill it.
 type published struct {
-	reported fault.Reason  // filled by a verdict that reports the failure of a run while its cause persists
-	before   report.Status // the last result of this boot before this one; the zero value if there is none
-	status   report.Status // as it was published; the zero value before, and if another process has reported it
+	before report.Status // the last result of this boot before this one; the zero value if there is none
+	status report.Status // as it was published; the zero value before, and if another process has reported it
 }
 
 // publication is something that follows a result.
@@ -207,9 +206,6 @@ func (r *nodeRun) conclude(ctx context.Context) {
 	if s, err := r.host.LoadReport(); err == nil && s.BootID == r.host.BootID {
 		r.before = s.Result()
 	}
-	if r.reported == (fault.Reason{}) {
-		r.reported = fault.Reason{Code: r.Code, Summary: r.Summary}
-	}
 	r.publish(ctx, r.follows(r))
 
 	if r.retryConditions(ctx) {
@@ -287,15 +283,17 @@ func machineOf(h *machine.Host) machineid.Hashes {
 
 // finish sets the result in the report, and writes the end of the run to the journal.
 func (r *nodeRun) finish(context.Context) error {
-	r.status = r.Report.Finish(r.reported.Code, r.reported.Summary)
+	ended := r.ForStatus()
+	r.status = r.Report.Finish(ended.Code, ended.Summary)
 
 	return nil
 }
 
 // replaceVerified replaces what an earlier look has found in the status of the run.
 func (r *nodeRun) replaceVerified(context.Context) (err error) {
-	summary := r.env.Redactor.String(r.reported.Summary)
-	r.status, err = report.ReplaceVerified(r.host.RunDir, r.host.BootID, r.reported.Code, summary)
+	found := r.ForStatus()
+	summary := r.env.Redactor.String(found.Summary)
+	r.status, err = report.ReplaceVerified(r.host.RunDir, r.host.BootID, found.Code, summary)
 
 	return err
 }
@@ -322,11 +320,11 @@ func (r *nodeRun) unlock(context.Context) error {
 // way: where a node does not come up, nothing else may be readable.
 func (r *nodeRun) printOnConsole(context.Context) error {
 	h := r.host
-	code := r.reported.Code
+	code := r.ForStatus().Code
 	if h.Console == nil || h.Self == machine.ApplyUnit || code == "" {
 		return nil
 	}
-	summary := r.env.Redactor.String(r.reported.Summary)
+	summary := r.env.Redactor.String(r.ForStatus().Summary)
 	if r.before.Code == code && r.before.Summary == summary {
 		return nil
 	}
@@ -392,8 +390,8 @@ func (r *nodeRun) describeForLogin() string {
 	_, message := describeState(s)
 
 	switch {
-	case r.Report == nil && r.reported.Code != "": // a look
-		return machine.FitConsole("prelet: " + r.env.Redactor.String(r.reported.Summary))
+	case r.Report == nil && r.ForStatus().Code != "": // a look
+		return machine.FitConsole("prelet: " + r.env.Redactor.String(r.ForStatus().Summary))
 	case s.State == report.Failed:
 		return describeFailure(h, s.Exit, message)
 	case h.Gate().IsShut():

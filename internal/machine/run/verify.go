@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
@@ -63,12 +62,6 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Re
 
 func (r *nodeRun) beginReport() { *r = *begin(r.env, r.host, r.Store, true) }
 
-// reportOnly lets a verify succeed whose failure prelet.service shows, and keeps that in the report.
-func (r *nodeRun) reportOnly() {
-	r.reported = fault.Reason{Code: r.Code, Summary: r.Summary}
-	r.Code = ""
-}
-
 // verifyLocked is Verify with the lock.
 func (r *nodeRun) verifyLocked(ctx context.Context) error {
 	h := r.host
@@ -83,7 +76,7 @@ func (r *nodeRun) verifyLocked(ctx context.Context) error {
 			// As a run that failed before its commit: a node with a good generation starts on it.
 			r.beginReport()
 			r.KeepWithoutRun(ctx, fault.Systemd.Errorf("%s", found.Why))
-			r.reportOnly()
+			r.Result = r.ReportedOnly()
 
 			return nil
 		}
@@ -112,7 +105,7 @@ func (r *nodeRun) verifyNewer(ctx context.Context, newer error) error {
 	r.beginReport()
 	r.EndNewer(ctx)
 	if r.host.Self != "" {
-		r.reportOnly()
+		r.Result = r.ReportedOnly()
 	}
 
 	return nil
@@ -140,7 +133,7 @@ func (r *nodeRun) judgeOrRun(ctx context.Context) error {
 	last := readLastRun(h)
 	r.beginReport()
 	r.Verify(ctx)
-	r.reported, r.Code = commit.DecideVerify(r.Result, last, isUnit)
+	r.Result = r.DecideVerify(last, isUnit)
 
 	if r.Outcome.Verdict == activation.Unknown { // something may have been mounted meanwhile
 		if isCovered, err := r.runIfCovered(ctx); isCovered {
@@ -192,11 +185,7 @@ func (r *nodeRun) runIfCovered(ctx context.Context) (isCovered bool, err error) 
 		return true, fault.Systemd.Errorf("%s; %s: %s", why, noRun, err)
 	}
 
-	r.Outcome.Generation = cur.Gen
-	r.Outcome.HeldBack = why + "; " + asked
-	if r.host.Self == "" { // else the failure is that run's
-		r.Code = fault.KubeletUnhealthy
-	}
+	r.Result = commit.DecideCovered(cur.Gen, why, asked, r.host.Self != "")
 
 	return true, nil
 }
@@ -215,41 +204,13 @@ func describeWithoutGeneration(ctx context.Context, h *machine.Host) (res commit
 		return res, false
 	}
 
-	res.Outcome.Why = h.Machine(store).WhyLost(ctx)
-	if res.Outcome.Why != "" {
-		if h.Gate().IsShut() {
-			res.Outcome.HeldBack = res.Outcome.Why
-			res.Code = fault.KubeletUnhealthy
-		}
-
-		return res, true
+	if why := h.Machine(store).WhyLost(ctx); why != "" {
+		return commit.DecideLost(why, h.Gate().IsShut()), true
 	}
 
 	cur, err := store.Current()
 
 	return res, err == nil && cur == nil && h.Gate().Reason() == ""
-}
-
-// concludeChecks sets the code and the summary of a result by its first failed check.
-func concludeChecks(res *commit.Result) {
-	for _, c := range res.Outcome.Checks {
-		if c.Name == activation.MachineCheck && c.State != "ok" {
-			res.Code = fault.OtherMachine
-			res.Summary = c.Message
-			return
-		}
-		if c.State != "failed" {
-			continue
-		}
-
-		res.Code = fault.KubeletUnhealthy
-		gen := res.Outcome.Generation
-		res.Summary = fmt.Sprintf("the kubelet is unhealthy on generation %d: %s: %s", gen, c.Name, c.Message)
-		if cause := res.Outcome.Cause; cause != nil {
-			res.Summary += "; the kubelet: " + cause.String()
-		}
-		return
-	}
 }
 
 // readLastRun returns how the last run of this boot ended; an empty value where it did not fail, or where there was

@@ -66,7 +66,10 @@ func ConfigOf(doc map[string]any) *Config {
 // and kind must be those of v1beta1, because the kubelet exits without them, for its --config and for drop-ins. A whole
 // number is one in each notation, such as 64.0, because prelet writes it again.
 func ParseConfig(text string) (*Config, error) {
-	c, err := parseConfig(text)
+	return withWholeNumbers(parseConfig(text))
+}
+
+func withWholeNumbers(c *Config, err error) (*Config, error) {
 	if err == nil {
 		c.doc = mapLeaves(c.doc, toWholeNumber).(map[string]any)
 	}
@@ -117,10 +120,7 @@ func ParseConfigFile(text string) (*Config, error) {
 //
 // Source: pkg/kubelet/kubeletconfig/util/codec/codec.go, DecodeKubeletConfigurationIntoJSON.
 func ParseDropIn(text string) (*Config, error) {
-	c, err := ParseConfigFile(text)
-	if err == nil {
-		c.doc = mapLeaves(c.doc, toWholeNumber).(map[string]any)
-	}
+	c, err := withWholeNumbers(ParseConfigFile(text))
 	if err == nil && len(c.repeated) > 0 {
 		err = fmt.Errorf("kubelet configuration: %s: keep one", strings.Join(c.repeated, "; "))
 	}

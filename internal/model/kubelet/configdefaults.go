@@ -58,11 +58,11 @@ func DecodeNulls(doc map[string]any) {
 }
 
 func findMinor(version string) int {
-	if m, ok := known.Minor(version); ok && version != "" {
-		return m
+	if minor, isVersion := known.Minor(version); isVersion {
+		return minor
 	}
-	_, newest := known.Range()
-	return newest
+
+	return known.Newest()
 }
 
 // FieldDefault returns the value that a kubelet on Linux uses for a missing field, if it is known from Kubernetes'

@@ -124,9 +124,9 @@ func digestFiles(n desired.Node) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// decidesAlone reports whether the rules that a dry run covers are not applied: the kubelet's binary accepts the node, or
-// is asked on sample machines with facts.
-func (j checker) decidesAlone() bool {
+// isJudgedByBinary reports whether the rules that a dry run covers are not applied: the kubelet's binary accepts the
+// node, or is asked on sample machines with facts.
+func (j checker) isJudgedByBinary() bool {
 	isAskedElsewhere := j.lacksFacts() && (j.isJudged() || j.IsAskedElsewhere)
 
 	return isAskedElsewhere || j.verdict != nil && j.verdict.Accepted

@@ -167,7 +167,7 @@ func (j checker) check(ctx context.Context) {
 	kinds := map[violationKind]int{}
 	var rest []rules.Violation // the first one of each kind that is not printed
 	subject := j.makeSubject(ctx)
-	subject.Judged = j.decidesAlone()
+	subject.Judged = j.isJudgedByBinary()
 	var newer []string
 	result := rules.CheckAll(subject)
 	violations := result.Violations

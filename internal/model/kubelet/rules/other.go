@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/prelet/prelet/internal/model/kubelet"
 )
@@ -30,12 +29,6 @@ func isRepeatedTaint(v value) bool {
 
 		return taint.Key + ":" + taint.Effect
 	})
-}
-
-func isNoAddress(v value) bool {
-	_, err := netip.ParseAddr(v.text())
-
-	return v.raw != nil && err != nil
 }
 
 // isBadLogSize reports a size that the kubelet cannot parse. A negative one disables rotation.

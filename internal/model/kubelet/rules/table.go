@@ -2,6 +2,7 @@ package rules
 
 import (
 	_ "embed"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -188,7 +189,7 @@ var conditions = map[string]func(value) bool{
 	"isLockedGate":         isLockedGate,
 	"isMissingFile":        isMissingFile,
 	"isMissingPath":        isMissingPath,
-	"isNoAddress":          isNoAddress,
+	"isNoAddress":          rejectedBy(netip.ParseAddr),
 	"isNoCPUSet":           rejectedBy(kubelet.ParseCPUSet),
 	"isNoDuration":         rejectedBy(time.ParseDuration),
 	"isNoFrequency":        isNoFrequency,

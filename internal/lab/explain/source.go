@@ -138,6 +138,9 @@ func (w *walker) addTrust(s Link, pointer string, depth int) {
 		if json.Unmarshal(e.Answer.Value, &t) == nil && t.Hash != "" {
 			s.Note = "verified by " + t.VerifiedBy + ": " + t.Hash
 		}
+		if t.Assumed {
+			s.Note = "assumed: ca.crt of --objects, which stands for the " + t.VerifiedBy + ": " + t.Hash
+		}
 		s.setAnswer(e, pointer)
 	}
 	w.add(depth, s)

@@ -155,3 +155,24 @@ override {
 		t.Errorf("got %s with %d origins, want only edge=true:NoSchedule:\n%s", x.Value, len(x.Origins), text(t, x))
 	}
 }
+
+// TestOfflineCA explains the CA of --objects: a ca_file that is not on this machine has not verified it.
+func TestOfflineCA(t *testing.T) {
+	const file = "/etc/kubernetes/pki/ca.crt"
+	for _, c := range []struct {
+		root map[string]string
+		want string
+	}{
+		{nil, "assumed: ca.crt of --objects, which stands for the ca_file: sha256:"},
+		{map[string]string{"etc/prelet/ca.crt": "objects/ca.crt"}, "verified by ca_file: sha256:"},
+	} {
+		e := example{
+			site: "layered", machine: "two-sockets", paths: []string{"layered/image", "layered/site"}, root: c.root,
+			vars: map[string]string{"zone": "az1-r07"},
+		}
+		x, isKnown := explain.Explain(e.plan(t), explain.Item{Kind: explain.File, Name: file})
+		if got := strings.Join(strings.Fields(text(t, x)), " "); !isKnown || !strings.Contains(got, c.want) {
+			t.Errorf("%s with the root %v: got %s; want %q in it", file, c.root, got, c.want)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (l *Live) fetchTrust(ctx context.Context, r tape.TrustReq) tape.Answer {
 			return tape.Answer{Fault: f}
 		}
 
-		return l.addExpired(readTrust(l.o.Objects, a))
+		return l.addExpired(l.compareCAFile(a, readTrust(l.o.Objects, a)))
 	}
 
 	known := l.findKnownCA(a)
@@ -123,9 +123,40 @@ func Objects(folder string) tape.Source {
 }
 
 func readTrust(folder string, a tape.Access) tape.Answer {
-	trust, err := cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes)
+	trust, err := cluster.Folder(folder).ReadTrust(a)
 
 	return makeAnswer(tape.Trust, trust, err)
+}
+
+// compareCAFile compares the CA of the folder that replaces the cluster with that of a ca_file, which verifies it if
+// they are the same. A plan does not need the ca_file: a laptop has none.
+func (l *Live) compareCAFile(a tape.Access, given tape.Answer) tape.Answer {
+	var t tape.TrustAns
+	if a.CAFile == "" || json.Unmarshal(given.Value, &t) != nil || !t.Assumed {
+		return given
+	}
+
+	text, _, f := l.root().InspectText(a.CAFile)
+	if f != nil {
+		return given
+	}
+
+	own, err := cluster.GivenTrust(a.CAFile, []byte(text), a, "")
+	if err != nil {
+		return makeAnswer(tape.Trust, own, err)
+	}
+	if !cluster.HaveSameCAs(own.PEM, t.PEM) {
+		return tape.Failure(
+			fault.ClusterUntrusted,
+			fmt.Sprintf("%s has the CA %s, and ca.crt of --objects %s", a.CAFile, own.Hash, t.Hash),
+			"Replace ca.crt in that folder with the CA of the cluster that the node joins, or correct the ca_file",
+		)
+	}
+
+	t.Assumed = false
+	given.Value = tape.Trust.Answer(t).Value
+
+	return given
 }
 
 func readObject(folder string, r tape.ObjectReq) tape.Answer {

@@ -17,7 +17,7 @@ func ObjectsOf(ca string, data map[string]map[string]string) tape.Source {
 			if ca == "" {
 				return tape.Failure(fault.Absent, "no CA is given", "")
 			}
-			trust, err := cluster.GivenTrust("the given ca.crt", []byte(ca), r.Access.Servers, r.Access.CACertHashes,
+			trust, err := cluster.GivenTrust("the given ca.crt", []byte(ca), r.Access,
 				"Give the CA that the site pins, or none: then the CA is a sample, which needs no pin")
 
 			return makeAnswer(tape.Trust, trust, err)

@@ -135,3 +135,35 @@ func TestWhyToken(t *testing.T) {
 		l.Close()
 	}
 }
+
+// TestOfflineCAFile compares the CA of a folder in place of the cluster with the ca_file of this machine. Without one it
+// is assumed, and with another CA in it refused.
+func TestOfflineCAFile(t *testing.T) {
+	ca, other := demo.NewAuthority("a"), demo.NewAuthority("b")
+	objects := t.TempDir()
+	place(t, objects, "/ca.crt", string(ca.CAPEM()))
+
+	for name, c := range map[string]struct {
+		text      string
+		isAssumed bool
+		code      fault.Code
+		why       string
+	}{
+		"no ca_file":     {isAssumed: true},
+		"same CA":        {text: "# a\n" + string(ca.CAPEM())},
+		"another CA":     {string(other.CAPEM()), false, fault.ClusterUntrusted, other.CAHash() + ", and ca.crt of --objects " + ca.CAHash()},
+		"no certificate": {"hello\n", false, fault.ClusterUnusable, "/srv/ca.crt contains no certificate"},
+	} {
+		root := t.TempDir()
+		if c.text != "" {
+			place(t, root, "/srv/ca.crt", c.text)
+		}
+		l := New(Sources{Root: root, Objects: objects})
+		r := tape.TrustReq{Access: tape.Access{Servers: []string{"192.0.2.1:6443"}, CAFile: "/srv/ca.crt"}}
+		trust, a, _ := tape.Trust.Ask(t.Context(), l, r)
+		l.Close()
+		if a.Code() != c.code || !strings.Contains(a.Why(), c.why) || trust.Assumed != c.isAssumed {
+			t.Errorf("%s: got %+v, %+v; want assumed %v, code %q: %s", name, trust, a.Fault, c.isAssumed, c.code, c.why)
+		}
+	}
+}

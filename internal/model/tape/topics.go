@@ -80,6 +80,9 @@ type TrustAns struct {
 	// recordings have neither.
 	Expired   []string `json:"expired,omitempty"`
 	NoneValid bool     `json:"none_valid,omitempty"`
+	// Assumed is set if PEM replaces that of a cluster, as --objects does, and VerifiedBy has not verified it. Older
+	// recordings do not have it.
+	Assumed bool `json:"assumed,omitempty"`
 }
 
 // ObjectReq asks for a ConfigMap.

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/codec"
 	"github.com/prelet/prelet/internal/model/kubelet"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
@@ -23,9 +24,9 @@ import (
 // ConfigMap in NAMESPACE/NAME.yaml or NAMESPACE/NAME.json. Its methods return a *fault.Fault as the error.
 type Folder string
 
-// ReadTrust returns the CA of the folder as the identity of a cluster with these servers. If there are pins, only
-// its CAs with a pin count.
-func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
+// ReadTrust returns the CA of the folder as the identity of a cluster. If there are pins, only its CAs with a pin
+// count.
+func (d Folder) ReadTrust(a tape.Access) (Trust, error) {
 	path := filepath.Join(string(d), "ca.crt")
 
 	text, err := nodefile.ReadFile(path, nodefile.Max)
@@ -37,7 +38,7 @@ func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
 		}
 	}
 
-	return GivenTrust(path, text, servers, pins, "With --objects, ca.crt in that folder is the CA: replace it with "+
+	return GivenTrust(path, text, a, "With --objects, ca.crt in that folder is the CA: replace it with "+
 		"the CA that the site pins, or add its pin to ca_cert_hashes")
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/testing/table"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/testing/demo"
 )
 
@@ -31,11 +32,17 @@ func TestFolderTrust(t *testing.T) {
 	for name, c := range table.YAML[map[string]struct {
 		Text string
 		Pins []string
+
+		Discovery string
+		Token     bool
+
 		By   string
 		Code fault.Code
 		Why  string
 	}](t, `
 a CA: {text: '{text}', by: ca_file}
+a CA for a discovery file: {text: '{text}', discovery: /d.conf, by: discovery_file}
+a CA for a token: {text: '{text}', token: true, by: token}
 a pinned CA: {text: '{text}', pins: ['{ca.CAHash}'], by: ca_cert_hashes}
 pins of another CA: {text: '{text}', pins: ['{other.CAHash}'], code: cluster-untrusted, why: 'ca.crt: '}
 no certificate: {text: hello, code: cluster-unusable, why: ca.crt contains no certificate}
@@ -45,7 +52,9 @@ no file: {code: absent, why: 'ca.crt: no such file or directory'}
 		if c.Text != "" {
 			files["ca.crt"] = c.Text
 		}
-		got, err := writeFolder(t, files).ReadTrust([]string{"a:6443"}, c.Pins)
+		got, err := writeFolder(t, files).ReadTrust(tape.Access{
+			Servers: []string{"a:6443"}, CACertHashes: c.Pins, DiscoveryFile: c.Discovery, TrustToken: c.Token,
+		})
 		if fault.CodeOf(err) != c.Code || err != nil && !strings.Contains(err.Error(), c.Why) {
 			t.Errorf("%s: got %v, want code %q: %s", name, err, c.Code, c.Why)
 		}
@@ -53,8 +62,8 @@ no file: {code: absent, why: 'ca.crt: no such file or directory'}
 			continue
 		}
 		isSame := got.PEM == c.Text && got.Hash == ca.CAHash() && slices.Equal(got.Servers, []string{"a:6443"})
-		if !isSame || got.VerifiedBy != c.By {
-			t.Errorf("%s: got %+v, want the CA with pin %s by %s", name, got, ca.CAHash(), c.By)
+		if !isSame || got.VerifiedBy != c.By || got.Assumed != (c.Pins == nil) {
+			t.Errorf("%s: got %+v, want the CA with pin %s by %s, assumed without pins", name, got, ca.CAHash(), c.By)
 		}
 	}
 }

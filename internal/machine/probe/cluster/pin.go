@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/texts"
 )
 
@@ -74,13 +75,9 @@ func Choose(bundle []byte, pins []string) (Trust, error) {
 }
 
 // GivenTrust returns the CAs of a text that replaces a cluster, as its identity. If there are pins, only CAs with one
-// count. name is that of the text in messages, and next the next step if no CA has a pin. The error is a *fault.Fault.
-func GivenTrust(
-	name string,
-	text []byte,
-	servers, pins []string,
-	next string,
-) (Trust, error) {
+// count; otherwise the CAs are assumed. name is that of the text in messages, and next the next step if no CA has a
+// pin. The error is a *fault.Fault.
+func GivenTrust(name string, text []byte, a tape.Access, next string) (Trust, error) {
 	if _, err := parseBundle(text); err != nil {
 		why, next := name+" contains no certificate", ""
 		if kind := texts.KindOf(text); kind != "" && kind != texts.KindCertificate {
@@ -89,7 +86,7 @@ func GivenTrust(
 		return Trust{}, &fault.Fault{Code: fault.ClusterUnusable, Why: why, Next: next}
 	}
 
-	t, err := Choose(text, pins)
+	t, err := Choose(text, a.CACertHashes)
 	if err != nil {
 		return Trust{}, &fault.Fault{
 			Code: fault.ClusterUntrusted,
@@ -98,12 +95,25 @@ func GivenTrust(
 		}
 	}
 
-	t.Servers = servers
-	if len(pins) == 0 {
-		t.VerifiedBy = ByCAFile
-	}
+	t.Servers = a.Servers
+	t.VerifiedBy = nameAnchor(a)
+	t.Assumed = len(a.CACertHashes) == 0
 
 	return t, nil
+}
+
+// nameAnchor returns what verifies a cluster, as in Trust.VerifiedBy.
+func nameAnchor(a tape.Access) string {
+	switch {
+	case len(a.CACertHashes) > 0:
+		return ByPins
+	case a.DiscoveryFile != "":
+		return ByDiscoveryFile
+	case a.TrustToken:
+		return ByToken
+	}
+
+	return ByCAFile
 }
 
 // DescribeExpired describes the certificates of a bundle that have expired at a time. hasValid is whether it has

@@ -292,8 +292,11 @@ func replacedWords() map[string]string {
 		"preloaded_images": "Its fields are in patch of kubelet_config. See docs/image-builders/runtime.md.",
 		"instance_config": "Its fields are a file block for /var/lib/kubelet/instance-config.yaml with " +
 			"yamlencode({ … }). See docs/image-builders/kubeadm.md.",
-		"cores":       "Whole cores are topology { cores = 2 }; an amount of cpu is cpu = \"500m\". " + whichCPUs,
-		"cpus":        "Whole cores are topology { cores = 2 }; an amount of cpu is cpu = \"500m\". " + whichCPUs,
+		"cores":         "Whole cores are topology { cores = 2 }; an amount of cpu is cpu = \"500m\". " + whichCPUs,
+		"cpus":          "Whole cores are topology { cores = 2 }; an amount of cpu is cpu = \"500m\". " + whichCPUs,
+		"kube_reserved": "The policy decides it, and policy = \"static\" takes your amounts: static { cpu = \"1\" }.",
+		"system_reserved": "systemReserved is set in patch of kubelet_config: " +
+			"patch = { systemReserved = { cpu = \"1\", memory = \"2Gi\" } }.",
 		"if":          "Write when = CONDITION.",
 		"source":      "Write content = templatefile(NAME, VARS), with a file of the site.",
 		"group":       "Write owner = \"USER:GROUP\".",

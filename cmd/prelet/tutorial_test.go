@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/prelet/prelet/internal/machine/probe/hardware/hwtree"
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const tutorial = "../../docs/tutorial.md"
@@ -104,11 +106,13 @@ func TestTutorial(t *testing.T) {
 	noError(t, err)
 	examples, err := filepath.Abs("../../examples")
 	noError(t, err)
+	otherCA := fstest.MapFS{"other-ca.crt": {Data: osfile.Read(t, "testdata/other-ca.crt")}}
 	machines := filepath.Join(clone, "bin/machines")
 	for _, err := range []error{
 		os.MkdirAll(machines, 0o755),
 		os.Symlink(program, filepath.Join(clone, "bin/prelet")),
 		os.CopyFS(filepath.Join(clone, "examples"), os.DirFS(examples)),
+		os.CopyFS(filepath.Join(clone, "cmd/prelet/testdata"), otherCA),
 		hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", machines+"/dgx-h100"),
 		hwtree.BuildFile("../../testdata/hardware/spec/two-sockets.json", machines+"/two-sockets"),
 	} {

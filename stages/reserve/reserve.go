@@ -58,7 +58,7 @@ var (
 		Name:  "floor",
 		Type:  cty.Map(cty.String),
 		Check: bounds,
-		Doc: "The least that is reserved in all, by resource (`cpu`, `memory`, `ephemeral-storage`), " +
+		Doc: "The least that is reserved in all, not an addition, by resource (`cpu`, `memory`, `ephemeral-storage`), " +
 			"as `{ memory = \"4Gi\" }`. Of memory and storage 0, or at least 16Mi.",
 	}
 	capAttr = schema.Attr[map[string]*string]{
@@ -173,7 +173,8 @@ func (Stage) Spec() stages.Spec {
 				"The plan and `node.reserved` have the kubelet's effective reservation, from any source: " +
 				"this stage, the base, `patch`, a drop-in of the image in `--config-dir`, or a flag, " +
 				"which the kubelet prefers. The bounds of this stage apply to that as well. " +
-				"The outputs of this stage are of the base and its own part only.",
+				"The outputs of this stage are of the base and its own part only. " +
+				"No argument sets systemReserved: write it in `patch` of `kubelet_config`, if the base has none.",
 			Fields: []schema.Field{policyAttr, maxPodsAttr, floorAttr, capAttr, gpuMemoryAttr, memoryManagerAttr},
 			Blocks: []schema.Block{
 				block(

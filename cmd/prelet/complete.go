@@ -19,6 +19,7 @@ func (a *cli) addCompletions(root *cobra.Command) {
 		"history diff": a.completeGenerations,
 		"history show": a.completeGenerations,
 		"rollback":     a.completeGenerations,
+		"schema":       cobra.NoFileCompletions,
 	}
 
 	for _, c := range root.Commands() {

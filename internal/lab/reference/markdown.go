@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	_ "embed"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -71,6 +73,40 @@ func (d Document) Markdown() string {
 		parts = append(parts, strings.TrimPrefix(p.Text, Generated))
 	}
 	return strings.Join(parts, "\n")
+}
+
+// FindBlock gives the part of the pages about a block of the language or a stage type; for a block inside of these, the
+// part about the outer block. If there is none, the error lists the names.
+func (d Document) FindBlock(name string) (string, error) {
+	pages := map[string]string{}
+	for _, p := range d.Pages() {
+		pages[p.Name] = strings.TrimPrefix(p.Text, Generated)
+	}
+
+	var names []string
+	parts := map[string]string{}
+	add := func(b schema.Block, text string) {
+		names = append(names, b.Type)
+		parts[b.Type] = text
+		for _, inner := range b.Blocks {
+			parts[inner.Type] = cmp.Or(parts[inner.Type], text)
+		}
+	}
+	for _, s := range d.Language.Stages {
+		add(s.Block, pages[stagePage(s)])
+	}
+	for _, b := range d.Language.Blocks {
+		_, text, _ := strings.Cut(pages["blocks.md"], "\n## "+b.Type+"\n")
+		text, _, _ = strings.Cut(text, "\n## ")
+		add(b.Block, "# "+b.Type+"\n"+text)
+	}
+
+	text, isKnown := parts[name]
+	if !isKnown {
+		return "", fault.Usage.Errorf("no block %q. %s", name, schema.Suggest(name, names))
+	}
+
+	return text, nil
 }
 
 func stagePage(s StageType) string {

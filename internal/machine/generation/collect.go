@@ -13,9 +13,6 @@ import (
 // journal names. Every generation is complete by itself, so that no other one depends on those that are removed.
 // Without anything to remove, nothing is written.
 func (s *Store) Collect(keep int) error {
-	if err := s.checkLocked("collect"); err != nil {
-		return err
-	}
 	committed, err := s.listCommitted()
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type disk struct {
 	now    func() time.Time
 	synced func(path string, began time.Time, took time.Duration)
 	frozen error // the reason why nothing can be changed; nil if changes are possible
+
+	unlocked bool // another process may have the lock
 }
 
 // Names of operations, as the fault hook sees them.
@@ -64,12 +66,24 @@ type folder struct {
 // close ignores its error: sync has made the names in a folder durable, and the folder itself has no bytes to write.
 func (f *folder) close() { _ = unix.Close(f.fd) }
 
-func (f *folder) name(base string) string { return path.Join(f.path, base) }
+// name returns the path of a file in the folder, which may be nil: see Store.dir.
+func (f *folder) name(base string) string {
+	if f == nil {
+		return base
+	}
+
+	return path.Join(f.path, base)
+}
 
 // allow returns the reason why a change is not possible, or the error of the fault hook.
 func (d *disk) allow(op, p string) error {
-	if d.frozen != nil || d.fault == nil {
+	switch {
+	case d.frozen != nil:
 		return d.frozen
+	case d.unlocked:
+		return reportMisuse(op, p, "the lock is not held")
+	case d.fault == nil:
+		return nil
 	}
 
 	return wrapIO(op, p, d.fault(op, p))

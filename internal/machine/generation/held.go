@@ -46,10 +46,15 @@ func (s *Store) readHeld() (*held, error) {
 // ByHand is the reason of a rollback that a person asked for. It pins the generation whose contents it restores.
 const ByHand = "prelet rollback"
 
-// putHeld writes held.json. It may use the space reserved for a rollback, because a rollback holds or pins.
-func (s *Store) putHeld(h *held) error {
-	if s.frozen != nil {
-		return s.frozen
+// changeHeld changes held.json, unless change returns false. A damaged list is replaced. It may use the space reserved
+// for a rollback, because a rollback holds or pins.
+func (s *Store) changeHeld(change func(h *held) bool) error {
+	h, err := s.readHeld()
+	if err != nil && !isDamaged(err) {
+		return err
+	}
+	if !change(h) {
+		return nil
 	}
 	h.Version = formatVersion
 
@@ -59,38 +64,29 @@ func (s *Store) putHeld(h *held) error {
 // Hold prevents a plan from being applied again until Release. It writes nothing if the plan is held already for the
 // same reason.
 func (s *Store) Hold(planID, why string) error {
-	if err := s.checkLocked("hold"); err != nil {
-		return err
-	}
 	if planID == "" {
-		return reportMisuse("hold", s.dir.name(heldName), "the plan has no identity")
+		return reportMisuse("hold", heldName, "the plan has no identity")
 	}
 
-	h, err := s.readHeld()
-	if err != nil && !isDamaged(err) {
-		return err
-	}
-	if old, ok := h.Plans[planID]; ok && old.Why == why {
-		return nil
-	}
+	return s.changeHeld(func(h *held) bool {
+		if h.Plans == nil {
+			h.Plans = map[string]heldEntry{}
+		}
+		was, isHeld := h.Plans[planID]
+		h.Plans[planID] = heldEntry{Why: why}
 
-	if h.Plans == nil {
-		h.Plans = map[string]heldEntry{}
-	}
-	h.Plans[planID] = heldEntry{Why: why}
-
-	return s.putHeld(h)
+		return !isHeld || was.Why != why
+	})
 }
 
 // releasePlan ends the hold of a plan, if there is one.
 func (s *Store) releasePlan(planID string) error {
-	h, err := s.readHeld()
-	if _, ok := h.Plans[planID]; err != nil || !ok {
-		return err
-	}
-	delete(h.Plans, planID)
+	return s.changeHeld(func(h *held) bool {
+		_, isHeld := h.Plans[planID]
+		delete(h.Plans, planID)
 
-	return s.putHeld(h)
+		return isHeld
+	})
 }
 
 // Held reports whether a plan is held, and why. If the list cannot be read, every plan is held.
@@ -121,19 +117,12 @@ func (s *Store) HeldAll() (map[string]string, error) {
 
 // Pin prevents every plan from being applied until Release, because a person chose generation gen.
 func (s *Store) Pin(gen int, why string) error {
-	if err := s.checkLocked("pin"); err != nil {
-		return err
-	}
-	h, err := s.readHeld()
-	if err != nil && !isDamaged(err) {
-		return err
-	}
-	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why {
-		return nil
-	}
-	h.Pin = &heldEntry{Gen: gen, Why: why}
+	return s.changeHeld(func(h *held) bool {
+		was, pin := h.Pin, heldEntry{Gen: gen, Why: why}
+		h.Pin = &pin
 
-	return s.putHeld(h)
+		return was == nil || *was != pin
+	})
 }
 
 // Pinned returns the pinned generation and the reason; ok is false if none is pinned, or the list cannot be read.
@@ -148,9 +137,6 @@ func (s *Store) Pinned() (gen int, why string, ok bool) {
 
 // Release ends every hold and the pin, also of a rollback that awaits its verdict.
 func (s *Store) Release() error {
-	if err := s.checkLocked("release"); err != nil {
-		return err
-	}
 	if s.dir == nil { // read-only, and nothing was ever held
 		return nil
 	}

@@ -22,9 +22,6 @@ func lockThread() (unlock func()) {
 // caller prevents readers from reading the targets meanwhile. After an error the journal stays, and Recover finishes
 // the commit. A fault with fault.NeedsPerson reports a target that another process changed after Commit.
 func (t *Txn) Publish() error {
-	if err := t.s.checkLocked("publish"); err != nil {
-		return err
-	}
 	if !t.committed || t.ended {
 		return reportMisuse("publish", t.s.o.Dir, "nothing was committed")
 	}
@@ -59,8 +56,8 @@ func (s *Store) publish(m *manifest, j *Journal, staged bool) error {
 	return afterCommit(err)
 }
 
-// recordCommit records the changes of a commit in addition to its targets: released plans, or the verdict of a rollback.
-// Until they are recorded, the journal, which ends last, has them.
+// recordCommit records the changes of a commit in addition to its targets: released plans, or the verdict of a
+// rollback. Until they are recorded, the journal, which ends last, has them.
 func (s *Store) recordCommit(j *Journal) error {
 	if j.Phase == PhaseRollback {
 		return s.recordRollback(j)

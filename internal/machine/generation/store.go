@@ -89,10 +89,9 @@ type StoreConfig struct {
 type Store struct {
 	o      StoreConfig
 	disk   *disk
-	dir    *folder // nil: read-only and the folder does not exist
-	gens   *folder // nil: no generation yet
-	hidden *Aside  // the state cannot be trusted, and is not read
-	locked bool
+	dir    *folder  // nil: read-only and the folder does not exist
+	gens   *folder  // nil: no generation yet
+	hidden *Aside   // the state cannot be trusted, and is not read
 	older  *os.File // the file that a running prelet 0.1.0 would lock, locked; nil if there is none
 	frozen error    // why the store cannot be written even under the lock: read-only, immutable, or Newer
 
@@ -174,13 +173,11 @@ func Open(ctx context.Context, o StoreConfig) (*Store, error) {
 // it returns may be outdated at any time. A state folder that this user may not read, or that belongs to another one,
 // is an error, not an empty one.
 func OpenReadOnly(o StoreConfig) (*Store, error) {
-	o.Fault = func(op, p string) error {
-		return reportMisuse(op, p, "the store was opened read-only")
-	}
 	s, err := newStore(o)
 	if err != nil {
 		return nil, err
 	}
+	s.disk.unlocked = true
 
 	s.dir, err = openReal(s.o.Dir)
 	if errors.Is(err, unix.ENOENT) {
@@ -376,7 +373,7 @@ func (s *Store) openGens() error {
 
 // Close releases the lock and closes everything. The store cannot be used afterwards.
 func (s *Store) Close() error {
-	if s.locked && s.dir != nil {
+	if !s.disk.unlocked && s.dir != nil {
 		_ = unix.Flock(s.dir.fd, unix.LOCK_UN) // a child between fork and exec still has the descriptor
 	}
 	s.releaseOlder()
@@ -394,7 +391,7 @@ func (s *Store) Close() error {
 // Unlock allows other processes to write. Until Relock this store cannot write. A caller calls it before it waits for
 // anything; without the lock it does nothing.
 func (s *Store) Unlock() error {
-	isLocked := s.locked
+	isLocked := !s.disk.unlocked
 	s.releaseOlder()
 	if !isLocked || s.dir == nil {
 		return nil
@@ -404,7 +401,7 @@ func (s *Store) Unlock() error {
 }
 
 func (s *Store) releaseOlder() {
-	s.locked = false
+	s.disk.unlocked = true
 	if s.older != nil {
 		_ = unix.Flock(int(s.older.Fd()), unix.LOCK_UN)
 		_ = s.older.Close()
@@ -416,11 +413,11 @@ func (s *Store) releaseOlder() {
 // compares the journal with the judged one.
 func (s *Store) Relock(ctx context.Context) error {
 	if s.dir == nil && s.frozen != nil { // no folder, and it cannot be created
-		s.locked = true
+		s.disk.unlocked = false
 		return nil
 	}
 	if s.dir == nil {
-		return s.checkLocked("lock")
+		return reportMisuse("lock", s.o.Dir, "the store is closed")
 	}
 
 	began := time.Now()
@@ -428,7 +425,7 @@ func (s *Store) Relock(ctx context.Context) error {
 		err := s.tryLock()
 		switch {
 		case err == nil:
-			s.locked = true
+			s.disk.unlocked = false
 			s.forgetGens()
 			s.freezeOnNewer()
 			return nil
@@ -505,15 +502,6 @@ func (s *Store) LockHolder() (pid int, ok bool) {
 	pid, err := strconv.Atoi(string(held[1]))
 
 	return pid, err == nil && pid > 0
-}
-
-// checkLocked refuses a change while the lock is not held.
-func (s *Store) checkLocked(op string) error {
-	if s.locked {
-		return nil
-	}
-
-	return reportMisuse(op, s.o.Dir, "the lock is not held")
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

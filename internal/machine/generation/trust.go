@@ -82,7 +82,7 @@ func (s *Store) FindAside() *Aside {
 
 // readCopy rebuilds the document about the copy from the copy itself.
 func (s *Store) readCopy() *Aside {
-	c := &Store{o: s.o}
+	c := &Store{o: s.o, disk: &disk{unlocked: true}}
 	c.dir, _ = s.openAside() // else nothing is known
 	defer c.Close()
 
@@ -437,7 +437,7 @@ func (s *Store) recallCommit(l listing) (gen int, isInterrupted, ok bool) {
 func (s *Store) setAside(a *Aside) {
 	s.forgetGens()
 	err := s.frozen
-	if s.locked && err == nil {
+	if !s.disk.unlocked && err == nil {
 		if err = s.withBallast(func() error { return s.moveAside(a) }); err == nil {
 			return
 		}

@@ -25,9 +25,6 @@ type Txn struct {
 
 // Begin compares a proposal, and stages it.
 func (s *Store) Begin(p Proposal) (*Txn, error) {
-	if err := s.checkMayStage(); err != nil {
-		return nil, err
-	}
 	c, err := s.Compare(p)
 	if err != nil {
 		return nil, err
@@ -44,49 +41,40 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 // Commit, Publish and Rollback stay on one thread while they run. A caller that needs all of them on the same thread
 // locks it.
 func (s *Store) Stage(p Proposal, c *Comparison) (*Txn, error) {
-	if err := s.checkMayStage(); err != nil {
-		return nil, err
-	}
 	defer lockThread()()
 
-	if c.ChangesNothing(p) {
-		return nil, ErrNothing
-	}
-
-	return s.stageProposal(c, p)
-}
-
-// checkMayStage refuses a commit without the lock, or while another one is not finished.
-func (s *Store) checkMayStage() error {
-	if err := s.checkLocked("begin"); err != nil {
-		return err
-	}
 	j, err := s.Journal()
 	if err == nil && j.IsUnfinished() {
 		cause := errors.New("another commit is not finished")
 		err = NewFault(fault.Interrupted, "begin", s.dir.name(journalName), cause, "run prelet recover first")
 	}
-
-	return err
-}
-
-// stageProposal stages a proposal with its late blobs.
-func (s *Store) stageProposal(c *Comparison, p Proposal) (*Txn, error) {
-	if p.Late != nil {
-		late, err := p.Late()
-		if err != nil {
-			return nil, err
-		}
-		blobs := map[string][]byte{}
-		maps.Copy(blobs, p.Blobs)
-		maps.Copy(blobs, late)
-		if err := checkBlobs(blobs); err != nil {
-			return nil, err
-		}
-		p.Blobs = blobs
+	if err != nil {
+		return nil, err
+	}
+	if c.ChangesNothing(p) {
+		return nil, ErrNothing
+	}
+	if p.Blobs, err = p.listBlobs(); err != nil {
+		return nil, err
 	}
 
 	return s.stage(c, p, nil, &Journal{Phase: PhasePublish, Release: p.Release})
+}
+
+// listBlobs returns the blobs of a proposal with the late ones.
+func (p Proposal) listBlobs() (map[string][]byte, error) {
+	if p.Late == nil {
+		return p.Blobs, nil
+	}
+	late, err := p.Late()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]byte{}
+	maps.Copy(all, p.Blobs)
+	maps.Copy(all, late)
+
+	return all, checkBlobs(all)
 }
 
 // stage checks and stages a compared proposal. restores is the generation that a rollback restores, or nil. j is the
@@ -356,9 +344,6 @@ func (t *Txn) Abort() error {
 	if t.ended {
 		return nil
 	}
-	if err := t.s.checkLocked("abort"); err != nil {
-		return err
-	}
 	t.ended = true
 	t.round.close()
 
@@ -374,9 +359,6 @@ func (t *Txn) Commit() (int, error) {
 }
 
 func (t *Txn) commit() error {
-	if err := t.s.checkLocked("commit"); err != nil {
-		return err
-	}
 	if t.ended || t.committed {
 		return reportMisuse("commit", t.s.o.Dir, "this transaction has ended")
 	}

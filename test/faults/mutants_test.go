@@ -68,8 +68,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "temporaries not durable at their rename", file: inTxn, scenario: "fresh node", by: []string{byOrder},
-		old: "		if err := t.writeTemp(c, i); err != nil {\n			return err\n		}\n",
-		new: "		if err := t.writeTemp(c, i); err != nil {\n			return err\n		}\n" +
+		old: "		err = t.s.stageTarget(&t.round, t.m, dir, i)\n",
+		new: "		err = t.s.stageTarget(&t.round, t.m, dir, i)\n" +
 			"		t.round.files = t.round.files[:len(t.round.files)-1]\n",
 	},
 	{

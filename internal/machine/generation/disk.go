@@ -51,11 +51,18 @@ const (
 
 const tmpSuffix = ".tmp"
 
-// Flags that open a folder: to work in it and fsync it, or only to change its owner and mode.
-const (
-	openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	passFolder = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-)
+// openFolder opens a folder to work in it and fsync it.
+const openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// openIn opens a folder in another one. It follows no link.
+func openIn(in *folder, base string) (*folder, error) {
+	fd, err := unix.Openat(in.fd, base, openFolder, 0)
+	if err != nil {
+		return nil, wrapIO("open", in.name(base), err)
+	}
+
+	return &folder{fd: fd, path: in.name(base)}, nil
+}
 
 // folder is an open directory and its name in messages.
 type folder struct {
@@ -230,34 +237,11 @@ func (d *disk) syncAll(all []flush) error {
 	return errors.Join(errs...)
 }
 
-// chmodFolder changes the mode of a folder. It follows no link, as a change by name would.
-func (d *disk) chmodFolder(in *folder, base string, mode uint32) error {
-	return d.do(opChmod, in.name(base), func() error {
-		return withFolder(in, base, func(fd int) error {
-			return chmod(mode, func(mode uint32) error {
-				return unix.Chmod("/proc/self/fd/"+itoa(fd), mode)
-			})
-		})
+// chmodFolder changes the mode of a folder.
+func (d *disk) chmodFolder(f *folder, mode uint32) error {
+	return d.do(opChmod, f.path, func() error {
+		return chmod(mode, func(mode uint32) error { return unix.Fchmod(f.fd, mode) })
 	})
-}
-
-// chownFolder changes the owner of a folder. It follows no link.
-func (d *disk) chownFolder(in *folder, base string, uid, gid int) error {
-	return d.do(opChown, in.name(base), func() error {
-		return withFolder(in, base, func(fd int) error {
-			return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
-		})
-	})
-}
-
-func withFolder(in *folder, base string, do func(fd int) error) error {
-	fd, err := unix.Openat(in.fd, base, passFolder, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-
-	return do(fd)
 }
 
 // newFile is a file that create has made and that is not yet durable.

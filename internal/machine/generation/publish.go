@@ -240,7 +240,7 @@ func (s *Store) publishTarget(
 		}
 		return s.disk.rename(dir, tempName(m.Gen, i), base)
 	case e.New.Kind == Dir:
-		return s.publishFolder(r, dir, e)
+		return s.publishFolder(r, dir, base, e.New)
 	case e.Old.Kind == Dir:
 		return s.disk.rmdir(dir, base)
 	}
@@ -275,23 +275,11 @@ func (s *Store) openTargetFolder(r *syncRound, m *manifest, e Entry, outdated bo
 	return dir, err
 }
 
-// stageAgain makes the temporary of a target again after a crash, which may have taken it or a part of it.
+// stageAgain makes the temporary of a target durable after a crash, which may have taken it or a part of it.
 func (s *Store) stageAgain(m *manifest, dir *folder, i int) error {
-	want, temp := m.Entries[i].New, tempName(m.Gen, i)
-	b, err := s.contentOf(m.Gen, want.SHA256)
-	if err != nil {
-		return err
-	}
-	if err := s.disk.unlink(dir, temp); err != nil {
-		return err
-	}
 	var r syncRound
 	defer r.close()
-	f, err := r.write(s.disk, dir, temp, b)
-	if err == nil {
-		err = f.setMetadata(want)
-	}
-	if err != nil {
+	if err := s.stageTarget(&r, m, dir, i); err != nil {
 		return err
 	}
 
@@ -322,14 +310,9 @@ func (s *Store) finishFolders(r *syncRound, m *manifest) error {
 		if err != nil {
 			return err
 		}
-		if err := s.giveFolder(r.addFolder(dir), base, planFolder(m.Entries, p)); err != nil {
+		if err := s.giveFolder(r, r.addFolder(dir), base, planFolder(m.Entries, p)); err != nil {
 			return err
 		}
-		f, err := s.openFolder(p)
-		if err != nil {
-			return err
-		}
-		r.addFolder(f)
 	}
 
 	return nil
@@ -337,33 +320,16 @@ func (s *Store) finishFolders(r *syncRound, m *manifest) error {
 
 // publishFolder gives a folder its owner and mode. Staging has created it; it is created here only if it was removed
 // since.
-func (s *Store) publishFolder(r *syncRound, dir *folder, e Entry) error {
-	base := path.Base(e.Path)
-	o, err := s.observe(e.Path)
+func (s *Store) publishFolder(r *syncRound, dir *folder, base string, want FileState) error {
+	isThere, err := exists(dir, base)
+	if err == nil && !isThere {
+		err = s.disk.mkdir(dir, base)
+	}
 	if err != nil {
 		return err
 	}
-	if o.state.Kind == Absent {
-		return s.makeFolder(r, e.Path, e.New)
-	}
 
-	if !o.state.HasOwnerOf(e.New) {
-		err := s.disk.chownFolder(dir, base, e.New.UID, e.New.GID)
-		if err != nil {
-			return err
-		}
-	}
-	if err := s.disk.chmodFolder(dir, base, e.New.Mode); err != nil {
-		return err
-	}
-
-	f, err := s.openFolder(e.Path)
-	if err != nil {
-		return err
-	}
-	r.addFolder(f)
-
-	return nil
+	return s.giveFolder(r, dir, base, want)
 }
 
 // removeFolders removes folders that prelet created, the deepest first. A folder that is not empty stays.

@@ -238,7 +238,7 @@ func openReal(p string) (*folder, error) {
 func (s *Store) openDir() (err error) {
 	s.dir, err = openReal(s.o.Dir)
 	if errors.Is(err, unix.ENOENT) {
-		s.dir, err = s.makeReal(s.o.Dir, 0o700) // makeGens makes its name durable
+		s.dir, err = s.makeReal(s.o.Dir) // makeGens makes its name durable
 		err = s.freezeOn(err)
 	}
 	if err != nil || s.dir == nil {
@@ -272,12 +272,7 @@ func (s *Store) protectDir() error {
 		return err
 	}
 	if mode&0o077 != 0 {
-		err := s.disk.do(opChmod, s.o.Dir, func() error {
-			return unix.Fchmod(s.dir.fd, 0o700)
-		})
-		if err = s.freezeOn(err); err != nil {
-			return err
-		}
+		return s.freezeOn(s.disk.chmodFolder(s.dir, 0o700))
 	}
 
 	return nil
@@ -323,35 +318,36 @@ func (s *Store) freezeOn(err error) error {
 // returns nil if neither was the case when the store was opened, and for a store of OpenReadOnly.
 func (s *Store) ReadOnly() error { return s.frozen }
 
-// makeReal creates a folder outside of the target tree with this mode, and missing folders above it with mode 0755.
-func (s *Store) makeReal(p string, mode uint32) (*folder, error) {
+// makeReal creates the state folder with mode 0700, and missing folders above it with mode 0755. The caller closes the
+// folder, also after an error.
+func (s *Store) makeReal(p string) (*folder, error) {
 	parent, err := openReal(filepath.Dir(p))
 	if errors.Is(err, unix.ENOENT) {
-		parent, err = s.makeReal(filepath.Dir(p), 0o755)
+		parent, err = s.makeReal(filepath.Dir(p))
+	}
+	if parent != nil {
+		defer parent.close()
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer parent.close()
 
-	base := filepath.Base(p)
-	switch err := s.disk.mkdir(parent, base); {
-	case err == nil && mode != 0o700:
-		err = s.disk.chmodFolder(parent, base, mode)
-		if err != nil {
-			return nil, err
-		}
-	case err != nil && !errors.Is(err, unix.EEXIST):
-		return nil, err
+	made := s.disk.mkdir(parent, filepath.Base(p))
+	if made != nil && !errors.Is(made, unix.EEXIST) {
+		return nil, made
 	}
-	if p == s.o.Dir {
-		return openReal(p)
+	f, err := openReal(p)
+	if err != nil || p == s.o.Dir {
+		return f, err
 	}
-	if err := s.disk.sync(parent); err != nil {
-		return nil, err
+	if made == nil {
+		err = s.disk.chmodFolder(f, 0o755)
+	}
+	if err == nil {
+		err = s.disk.sync(parent)
 	}
 
-	return openReal(p)
+	return f, err
 }
 
 func (s *Store) openGens() error {
@@ -359,14 +355,14 @@ func (s *Store) openGens() error {
 		return nil
 	}
 
-	fd, err := unix.Openat(s.dir.fd, gensName, openFolder, 0)
+	gens, err := openIn(s.dir, gensName)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	if err != nil {
-		return s.wrapRead(s.dir.name(gensName), err)
+		return s.wrapRead(s.gensPath(), err)
 	}
-	s.gens = &folder{fd: fd, path: s.dir.name(gensName)}
+	s.gens = gens
 
 	return nil
 }

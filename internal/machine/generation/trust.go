@@ -83,7 +83,7 @@ func (s *Store) FindAside() *Aside {
 // readCopy rebuilds the document about the copy from the copy itself.
 func (s *Store) readCopy() *Aside {
 	c := &Store{o: s.o, disk: &disk{unlocked: true}}
-	c.dir, _ = s.openAside() // else nothing is known
+	c.dir, _ = openIn(s.dir, asideName) // else nothing is known
 	defer c.Close()
 
 	l, _ := c.listing()
@@ -468,7 +468,7 @@ func (s *Store) moveAside(a *Aside) error {
 		}
 	}
 
-	to, err := s.openAside()
+	to, err := openIn(s.dir, asideName)
 	if err != nil {
 		return err
 	}
@@ -504,7 +504,7 @@ func (s *Store) moveAside(a *Aside) error {
 
 // clearAside removes an earlier copy. Its folder stays, because without it nothing is set aside.
 func (s *Store) clearAside() error {
-	old, err := s.openAside()
+	old, err := openIn(s.dir, asideName)
 	if err != nil { // it is missing, or not a folder
 		return s.disk.removeAll(s.dir, asideName)
 	}
@@ -517,15 +517,6 @@ func (s *Store) clearAside() error {
 	}
 
 	return nil
-}
-
-func (s *Store) openAside() (*folder, error) {
-	fd, err := unix.Openat(s.dir.fd, asideName, openFolder, 0)
-	if err != nil {
-		return nil, wrapIO("open", s.dir.name(asideName), err)
-	}
-
-	return &folder{fd: fd, path: s.dir.name(asideName)}, nil
 }
 
 // spareSpace is the free space in bytes below which no copy is kept: the next generations may need its space.

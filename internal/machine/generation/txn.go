@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"path/filepath"
@@ -181,7 +182,13 @@ func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
 		if !e.HasChange() || e.New.Kind != File {
 			continue
 		}
-		if err := t.writeTemp(c, i); err != nil {
+		dir, _, err := t.s.openParent(e.Path)
+		if err != nil {
+			return err
+		}
+		err = t.s.stageTarget(&t.round, t.m, dir, i)
+		dir.close()
+		if err != nil {
 			return err
 		}
 	}
@@ -189,19 +196,15 @@ func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
 	return nil
 }
 
-func (t *Txn) writeTemp(c *Comparison, i int) error {
-	e := t.m.Entries[i]
-	b, err := t.s.findBytes(c, e.New.SHA256)
+// stageTarget makes the temporary of a target, with the content in its generation. A process that died may have left a
+// part of the temporary.
+func (s *Store) stageTarget(r *syncRound, m *manifest, dir *folder, i int) error {
+	e := m.Entries[i]
+	b, err := s.contentOf(m.Gen, e.New.SHA256)
 	if err != nil {
 		return err
 	}
-	dir, _, err := t.s.openParent(e.Path)
-	if err != nil {
-		return err
-	}
-	defer dir.close()
-
-	f, err := t.round.write(t.s.disk, dir, tempName(t.m.Gen, i), b)
+	f, err := r.overwrite(s.disk, dir, tempName(m.Gen, i), b)
 	if err != nil {
 		return err
 	}
@@ -222,30 +225,35 @@ func (s *Store) makeFolder(r *syncRound, p string, f FileState) error {
 		return err
 	}
 
-	return s.giveFolder(dir, base, f)
+	return s.giveFolder(r, dir, base, f)
 }
 
-// giveFolder gives a folder that mkdir has made its owner and mode.
-func (s *Store) giveFolder(dir *folder, base string, f FileState) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(dir.fd, &st); err != nil {
-		return wrapIO("stat", dir.path, err)
+// giveFolder gives a folder its owner and mode, which r makes durable. Keep is the owner of the folder above.
+func (s *Store) giveFolder(r *syncRound, above *folder, base string, want FileState) error {
+	f, err := openIn(above, base)
+	if err != nil {
+		return err
 	}
-	if f.UID == Keep {
-		f.UID = int(st.Uid)
-	}
-	if f.GID == Keep {
-		f.GID = int(st.Gid)
-	}
+	f = r.addFolder(f)
 
-	isOurs := f.UID == unix.Geteuid() && f.GID == unix.Getegid()
-	if !isOurs || st.Mode&unix.S_ISGID != 0 {
-		if err := s.disk.chownFolder(dir, base, f.UID, f.GID); err != nil {
+	var parent, now unix.Stat_t
+	if err := cmp.Or(unix.Fstat(above.fd, &parent), unix.Fstat(f.fd, &now)); err != nil {
+		return wrapIO("stat", f.path, err)
+	}
+	if want.UID == Keep {
+		want.UID = int(parent.Uid)
+	}
+	if want.GID == Keep {
+		want.GID = int(parent.Gid)
+	}
+	if want.UID != int(now.Uid) || want.GID != int(now.Gid) {
+		chown := func() error { return unix.Fchown(f.fd, want.UID, want.GID) }
+		if err := s.disk.do(opChown, f.path, chown); err != nil {
 			return err
 		}
 	}
 
-	return s.disk.chmodFolder(dir, base, f.Mode) // also 0700: the setgid bit may be inherited
+	return s.disk.chmodFolder(f, want.Mode) // also 0700: the setgid bit may be inherited
 }
 
 // writeGeneration writes generations/N.staged.

@@ -131,7 +131,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "recovery goes back instead of forward", file: inRecovery, scenario: "update", by: []string{bySweep},
-		old: "	if j == nil {\n",
+		old: "	if !j.IsUnfinished() {\n		s.sweep",
 		new: `
 	if j != nil && j.Phase == PhasePublish {
 		if m, err := s.readManifest(j.Gen, j.Manifest); err == nil {
@@ -141,13 +141,13 @@ var mutants = []mutant{
 		}
 		return nil, s.endJournal()
 	}
-	if j == nil {
-`,
+	if !j.IsUnfinished() {
+		s.sweep`,
 	},
 	{
 		name: "recovery forgets what was staged", file: inRecovery, scenario: "update", by: []string{bySweep},
-		old: "	if inJournal {\n",
-		new: "	if j == nil || inJournal {\n",
+		old: "	if inJournal && (",
+		new: "	if j == nil || inJournal && (",
 	},
 	{
 		name:     "recovery forgets to publish",
@@ -158,9 +158,9 @@ var mutants = []mutant{
 		new:      "		err = s.endCommit(&syncRound{}, m, j)\n",
 	},
 	{
-		name: "temporaries are not listed", file: inRound, scenario: "update", by: []string{bySweep},
-		old: "	for _, t := range m.listTemps() {\n",
-		new: "	for _, t := range m.listTemps()[:0] {\n",
+		name: "temporaries are not removed", file: inRound, scenario: "update", by: []string{bySweep},
+		old: "	if err := s.sweepFolders(m); err != nil {\n",
+		new: "	if err := s.sweepFolders(&manifest{}); err != nil {\n",
 	},
 	{
 		name: "new folders are not listed", file: inTxn, scenario: "fresh node", by: []string{bySweep},

@@ -13,72 +13,43 @@ import (
 // journal names. Every generation is complete by itself, so that no other one depends on those that are removed.
 // Without anything to remove, nothing is written.
 func (s *Store) Collect(keep int) error {
-	committed, err := s.listCommitted()
+	l, err := s.listCommitted()
 	if err != nil {
 		return err
 	}
-	l, err := s.listing()
-	if err != nil {
-		return err
-	}
-
-	newest := committed[max(0, len(committed)-max(keep, 1)):]
-	kept, err := s.listKept(newest)
-	if err != nil {
-		return err
-	}
-	isOld := func(n int) bool { return !slices.Contains(kept, n) }
-
-	err = s.removeGenerations(selectNumbers(l.done, isOld))
-	if err != nil {
-		return err
-	}
-	for _, n := range selectNumbers(l.statuses, isOld) {
-		if err := s.disk.unlink(s.gens, itoa(n)+statusSuffix); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-func selectNumbers(numbers []int, isWanted func(int) bool) []int {
-	return slices.DeleteFunc(slices.Clone(numbers), func(n int) bool {
-		return !isWanted(n)
-	})
-}
-
-func (s *Store) listKept(newest []int) ([]int, error) {
 	j, err := s.Journal()
 	if err != nil {
-		return nil, err
+		return err
 	}
 
-	kept := slices.Clone(newest)
+	kept := slices.Clone(l.done[max(0, len(l.done)-max(keep, 1)):])
 	if j != nil {
 		kept = append(kept, j.Gen, j.From, j.To)
 	}
 	if good, ok := s.LastGood(); ok {
 		kept = append(kept, good)
 	}
+	isKept := func(n int) bool { return slices.Contains(kept, n) }
 
-	return kept, nil
-}
-
-// removeGenerations removes generations and their temporaries durably. Their verdicts are removed afterwards.
-func (s *Store) removeGenerations(numbers []int) error {
-	if len(numbers) == 0 {
-		return nil
-	}
-
-	for _, n := range numbers {
+	old := slices.DeleteFunc(l.done, isKept)
+	for _, n := range old {
 		s.sweepTemps(n)
 		if err := s.disk.unlink(s.gens, itoa(n)); err != nil {
 			return err
 		}
 	}
+	if len(old) > 0 {
+		if err := s.disk.sync(s.gens); err != nil { // before their verdicts
+			return err
+		}
+	}
+	for _, n := range slices.DeleteFunc(l.statuses, isKept) {
+		if err := s.disk.unlink(s.gens, itoa(n)+statusSuffix); err != nil {
+			return err
+		}
+	}
 
-	return s.disk.sync(s.gens)
+	return nil
 }
 
 // ballastMin is the least space in bytes that is reserved for a rollback on a full disk, by the file lockName.

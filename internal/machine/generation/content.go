@@ -11,12 +11,12 @@ import (
 // Content returns the bytes of a file of any generation by their sha256, and looks into the newest generation first.
 // The error of an unknown content is unix.ENOENT.
 func (s *Store) Content(sha string) ([]byte, error) {
-	all, err := s.listCommitted()
+	l, err := s.listCommitted()
 	if err != nil {
 		return nil, err
 	}
 
-	for _, n := range slices.Backward(all) {
+	for _, n := range slices.Backward(l.done) {
 		if b, err := s.contentOf(n, sha); err == nil {
 			return b, nil
 		}

@@ -165,12 +165,7 @@ func (d *disk) removeAll(in *folder, base string) error {
 func (d *disk) rmdir(in *folder, base string) error {
 	return d.do(opRmdir, in.name(base), func() error {
 		err := unix.Unlinkat(in.fd, base, unix.AT_REMOVEDIR)
-		switch {
-		case errors.Is(err, unix.ENOENT),
-			errors.Is(err, unix.ENOTDIR),
-			errors.Is(err, unix.ENOTEMPTY),
-			errors.Is(err, unix.EEXIST),
-			errors.Is(err, unix.EBUSY):
+		if isAny(err, unix.ENOENT, unix.ENOTDIR, unix.ENOTEMPTY, unix.EEXIST, unix.EBUSY) {
 			return nil
 		}
 
@@ -320,7 +315,7 @@ func (n *newFile) setMetadata(s FileState) error {
 		}
 		setxattr := func() error { return unix.Fsetxattr(fd, name, want, 0) }
 		err := n.d.do(opSetxattr, p, setxattr)
-		if name == selinuxLabel && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)) {
+		if name == selinuxLabel && isAny(err, unix.EPERM, unix.EINVAL) {
 			hasLabel = false
 			continue // SELinux is off, or its policy no longer has this label: the file gets that of the folder
 		}

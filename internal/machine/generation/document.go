@@ -94,15 +94,7 @@ func readDocument[T any](
 	base string,
 	parse func([]byte) (*T, error),
 ) (*T, error) {
-	_, err := statOwned(dir, base)
-	if errors.Is(err, errForeignOwner) {
-		return nil, s.stuck(dir.name(base), err)
-	}
-
-	var b []byte
-	if err == nil {
-		b, err = readFile(dir, base)
-	}
+	b, err := readOwned(dir, base)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
@@ -122,6 +114,9 @@ func readDocument[T any](
 // or a link of its name, or a block that cannot be read. A file that is missing, or that this user may not read, is not
 // damaged.
 func (s *Store) wrapRead(p string, err error) error {
+	if errors.Is(err, errForeignOwner) {
+		return s.stuck(p, err)
+	}
 	for _, damage := range []error{
 		errNotFile, errTooLarge, unix.EISDIR, unix.ENOTDIR, unix.ELOOP, unix.ENXIO,
 		unix.EIO, unix.EBADMSG, unix.EUCLEAN,

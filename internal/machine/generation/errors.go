@@ -3,6 +3,7 @@ package generation
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -78,6 +79,11 @@ func isStuck(err error) bool { return fault.CodeOf(err) == fault.NeedsPerson }
 // isDamaged reports whether a file exists and no version wrote it like that.
 func isDamaged(err error) bool {
 	return isStuck(err) && !errors.Is(err, ErrNewer)
+}
+
+// isAny reports whether an error is one of some errnos.
+func isAny(err error, errnos ...unix.Errno) bool {
+	return slices.ContainsFunc(errnos, func(errno unix.Errno) bool { return errors.Is(err, errno) })
 }
 
 // hints are the next steps for system errors.

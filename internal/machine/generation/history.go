@@ -94,30 +94,28 @@ func (l listing) nextAbove(above int) int {
 	return max(l.last, above) + 1
 }
 
-// listCommitted returns the generations that were committed and are kept, ascending.
-func (s *Store) listCommitted() ([]int, error) {
-	if s.dir == nil {
-		return nil, nil
-	}
+// listCommitted is listing with a generation that was committed, and interrupted at that moment.
+func (s *Store) listCommitted() (listing, error) {
 	j, err := s.Journal()
 	if err != nil {
-		return nil, err
+		return listing{}, err
 	}
 	l, err := s.listing()
-	if err != nil {
-		return nil, err
-	}
-
-	if j != nil && l.isOnlyStaged(j.Gen) { // committed, and interrupted at that moment
+	if j != nil && slices.Contains(l.staged, j.Gen) && !slices.Contains(l.done, j.Gen) {
 		l.done = append(l.done, j.Gen)
 		slices.Sort(l.done)
 	}
 
-	return l.done, nil
+	return l, err
 }
 
-func (l listing) isOnlyStaged(gen int) bool {
-	return slices.Contains(l.staged, gen) && !slices.Contains(l.done, gen)
+// lastOf returns the last of some generations; 0 if there is none.
+func lastOf(numbers []int) int {
+	if len(numbers) == 0 {
+		return 0
+	}
+
+	return numbers[len(numbers)-1]
 }
 
 // readManifest reads the manifest of a generation. want, if not empty, is the checksum that it must have.
@@ -135,9 +133,13 @@ func (s *Store) readManifest(n int, want string) (*manifest, error) {
 
 // readStatus reads the verdict on a generation; nil if none was recorded.
 func (s *Store) readStatus(m *manifest) (*status, error) {
-	st, err := s.readStatusFile(m.Gen)
-	if err != nil && isNewer(m.Version) { // only that version may judge it
+	name := itoa(m.Gen) + statusSuffix
+	st, err := readDocument(s, s.gens, name, decode[status])
+	if err != nil && (isNewer(m.Version) || errors.Is(err, ErrNewer)) { // only that version may judge it
 		return &status{Version: unknownFormat, Gen: m.Gen, Status: StatusPending}, nil
+	}
+	if err == nil && st != nil && st.Gen != 0 && st.Gen != m.Gen {
+		err = s.stuck(s.gens.name(name), fmt.Errorf("it belongs to generation %d", st.Gen))
 	}
 	if err != nil || st != nil || m.Judged == nil {
 		return st, err
@@ -151,27 +153,15 @@ func (s *Store) readStatus(m *manifest) (*status, error) {
 	return m.Judged, nil
 }
 
-func (s *Store) readStatusFile(gen int) (*status, error) {
-	name := itoa(gen) + statusSuffix
-	st, err := readDocument(s, s.gens, name, decode[status])
-	if errors.Is(err, ErrNewer) {
-		return &status{Version: unknownFormat, Gen: gen, Status: StatusPending}, nil
-	}
-	if err == nil && st != nil && st.Gen != 0 && st.Gen != gen {
-		err = s.stuck(s.gens.name(name), fmt.Errorf("it belongs to generation %d", st.Gen))
-	}
-
-	return st, err
-}
-
 // current returns the generation in place; nil if there never was one.
 func (s *Store) current() (*manifest, *status, error) {
-	all, err := s.listCommitted()
-	if err != nil || len(all) == 0 {
+	l, err := s.listCommitted()
+	newest := lastOf(l.done)
+	if err != nil || newest == 0 {
 		return nil, nil, err
 	}
 
-	return s.readGeneration(all[len(all)-1])
+	return s.readGeneration(newest)
 }
 
 func (s *Store) readGeneration(n int) (*manifest, *status, error) {
@@ -283,13 +273,13 @@ func describeChange(e Entry, o observation) string {
 
 // List returns all generations that are kept, ascending.
 func (s *Store) List() ([]Info, error) {
-	all, err := s.listCommitted()
+	l, err := s.listCommitted()
 	if err != nil {
 		return nil, err
 	}
 
-	out := make([]Info, 0, len(all))
-	for i, n := range all {
+	out := make([]Info, 0, len(l.done))
+	for _, n := range l.done {
 		m, st, err := s.readGeneration(n)
 		if errors.Is(err, ErrNoGeneration) { // it was collected meanwhile
 			continue
@@ -297,7 +287,7 @@ func (s *Store) List() ([]Info, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, newInfo(m, st, i == len(all)-1))
+		out = append(out, newInfo(m, st, n == lastOf(l.done)))
 	}
 
 	return out, nil
@@ -350,12 +340,12 @@ func newInfo(m *manifest, st *status, newest bool) Info {
 
 // LastGood returns the highest generation that was judged good and not rolled back. It is false if there is none.
 func (s *Store) LastGood() (int, bool) {
-	all, err := s.listCommitted()
+	l, err := s.listCommitted()
 	if err != nil {
 		return 0, false
 	}
 
-	for _, n := range slices.Backward(all) {
+	for _, n := range slices.Backward(l.done) {
 		if good, err := s.isGood(n); err == nil && good {
 			return n, true
 		}

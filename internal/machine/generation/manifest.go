@@ -3,7 +3,6 @@ package generation
 import (
 	"encoding/json"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -57,15 +56,3 @@ func tempName(gen, i int) string {
 var tempPattern = texts.LazyRegexp(`^\.prelet-[0-9]+-[0-9]+\.tmp$`)
 
 func isTempName(name string) bool { return tempPattern().MatchString(name) }
-
-// listTemps returns the temporaries of a commit, as target paths.
-func (m *manifest) listTemps() (out []string) {
-	for i, e := range m.Entries {
-		if e.HasChange() && e.New.Kind == File {
-			temp := tempName(m.Gen, i)
-			out = append(out, path.Join(path.Dir(e.Path), temp))
-		}
-	}
-
-	return out
-}

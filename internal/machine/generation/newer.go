@@ -67,11 +67,7 @@ func (s *Store) findNewer() string {
 	if err != nil {
 		return ""
 	}
-	latest := l.staged
-	if n := len(l.done); n > 0 {
-		latest = append(latest, l.done[n-1])
-	}
-	for _, n := range latest {
+	for _, n := range append(l.staged, lastOf(l.done)) {
 		m, st, err := s.readGeneration(n)
 		switch {
 		case err != nil:

@@ -154,8 +154,12 @@ var errTooLarge = fmt.Errorf("it has more than %d bytes", MaxContent)
 // errNotFile reports a folder, a pipe or a device with the name of a file of the store.
 var errNotFile = errors.New("it is not a file")
 
-// readFile reads a file of the store, of at most MaxContent bytes. The error of a missing file is unix.ENOENT.
-func readFile(dir *folder, base string) ([]byte, error) {
+// readOwned reads a file of the store, of at most MaxContent bytes. The error of a missing file is unix.ENOENT. A file
+// that another user may change is refused.
+func readOwned(dir *folder, base string) ([]byte, error) {
+	if _, err := statOwned(dir, base); err != nil {
+		return nil, err
+	}
 	f, _, err := openFile(dir, base)
 	if err != nil {
 		return nil, wrapIO("read", dir.name(base), err)

@@ -58,9 +58,6 @@ func (s *Store) pack(n int) (*pack, error) {
 func (s *Store) readPack(n int, name string) (*pack, error) {
 	at := s.gens.name(name)
 	st, err := statOwned(s.gens, name)
-	if errors.Is(err, errForeignOwner) {
-		return nil, s.stuck(at, err)
-	}
 	if err != nil {
 		return nil, s.wrapRead(at, err)
 	}

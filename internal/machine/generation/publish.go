@@ -152,7 +152,7 @@ func (s *Store) linkCommitted(n int) error {
 	}
 
 	err = s.disk.link(s.gens, itoa(n)+stagedSuffix, itoa(n))
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) { // a file system without links
+	if isAny(err, unix.EPERM, unix.ENOTSUP) { // a file system without links
 		return s.disk.rename(s.gens, itoa(n)+stagedSuffix, itoa(n))
 	}
 
@@ -166,13 +166,7 @@ func (s *Store) dropStagedName(n int) error {
 
 // isTemporary reports whether the state of a target is not known after an error.
 func isTemporary(err error) bool {
-	return slices.ContainsFunc([]error{
-		unix.EMFILE,
-		unix.ENFILE,
-		unix.ENOMEM,
-		unix.EIO,
-		unix.EACCES,
-	}, func(temporary error) bool { return errors.Is(err, temporary) })
+	return isAny(err, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO, unix.EACCES)
 }
 
 // isOutdatedTarget reports whether a target is not yet in its new state. The error of a target that is neither in its

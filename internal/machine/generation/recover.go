@@ -51,38 +51,31 @@ func (s *Store) Recover() (*Journal, error) {
 			return nil, err
 		}
 	}
-	if j == nil {
-		s.sweepNewest(l)
-		return nil, nil
+	if !j.IsUnfinished() {
+		s.sweepTemps(lastOf(l.done))
+		return j, nil
 	}
 
-	return s.recoverCommit(j, l)
+	return s.recoverCommit(j)
 }
 
 // recoverStaged removes a generation that was never committed, or the staged name of a published generation.
 func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
+	isDone := slices.Contains(l.done, n)
 	inJournal := j != nil && j.Gen == n
-	if slices.Contains(l.done, n) {
-		if inJournal && j.IsUnfinished() {
-			return nil
-		}
-		s.sweepTemps(n)
+	if inJournal && (j.IsUnfinished() || !isDone) {
+		return nil
+	}
+	if isDone {
 		if err := s.disk.sync(s.gens); err != nil { // its writer may have died before it
 			return err
 		}
-
 		return s.dropStagedName(n)
-	}
-	if inJournal {
-		return nil
 	}
 
 	m, err := s.readManifest(n, "")
-	if isStuck(err) { // it was never committed; its temporaries go with those of other generations
-		if err = s.disk.remove(s.gens, itoa(n)+stagedSuffix); err == nil {
-			err = s.disk.sync(s.gens)
-		}
-		return err
+	if isStuck(err) { // its temporaries go with those of other generations
+		m, err = &manifest{Gen: n}, nil
 	}
 	if err != nil {
 		return err
@@ -93,11 +86,7 @@ func (s *Store) recoverStaged(n int, j *Journal, l listing) error {
 
 // recoverCommit finishes the commit of a journal. A power cut must not leave a target newer than its commit, so it
 // first makes the commit durable: the process that recorded it may have died before its fsync.
-func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
-	if !j.IsUnfinished() {
-		s.sweepNewest(l)
-		return j, nil
-	}
+func (s *Store) recoverCommit(j *Journal) (*Journal, error) {
 	if err := s.disk.sync(s.dir); err != nil {
 		return nil, afterCommit(err)
 	}
@@ -118,9 +107,10 @@ func (s *Store) recoverCommit(j *Journal, l listing) (*Journal, error) {
 	return s.Journal()
 }
 
-// scratchName matches the temporary of a small file that another part of prelet keeps in the state folder, and the
-// count of tries of 0.1.0.
-var scratchName = texts.LazyRegexp(`^\..+\.json\.[0-9]+$|^unknown\.json(\.tmp)?$`)
+// scratchName matches the leftovers of a killed run in the state folder: its temporaries, a staged journal, the temporary
+// of a small file that another part of prelet keeps there, and the count of tries of 0.1.0.
+var scratchName = texts.LazyRegexp(
+	`^(journal|held|unknown)\.json\.tmp$|^journal\.json\.staged$|^\..+\.json\.[0-9]+$|^unknown\.json$`)
 
 // sweep removes temporaries in the state folder that a killed run left.
 func (s *Store) sweep(l listing) error {
@@ -128,9 +118,8 @@ func (s *Store) sweep(l listing) error {
 	if err != nil {
 		return err
 	}
-	ours := []string{journalName + tmpSuffix, journalName + stagedSuffix, heldName + tmpSuffix}
 	for _, n := range names {
-		if slices.Contains(ours, n) || scratchName().MatchString(n) {
+		if scratchName().MatchString(n) {
 			if err := s.disk.remove(s.dir, n); err != nil {
 				return err
 			}
@@ -145,43 +134,45 @@ func (s *Store) sweep(l listing) error {
 	return nil
 }
 
-func (s *Store) sweepNewest(l listing) {
-	if n := len(l.done); n > 0 {
-		s.sweepTemps(l.done[n-1])
-	}
-}
-
 // sweepTemps removes the temporaries of all generations next to the targets of one. No journal may need them: it was
 // damaged or lost, with the state folder or alone, or the staged generation that lists them was. An error does not stop
-// a run.
+// a run: what stays is harmless.
 func (s *Store) sweepTemps(gen int) {
 	m, err := s.readManifest(gen, "")
 	if err == nil {
-		s.sweepFolders(m)
+		_ = s.sweepFolders(m)
 	}
 }
 
-func (s *Store) sweepFolders(m *manifest) {
+func (s *Store) sweepFolders(m *manifest) error {
+	var errs []error
 	isSwept := map[string]bool{}
 	for _, e := range m.Entries {
 		if at := path.Dir(e.Path); !isSwept[at] {
 			isSwept[at] = true
-			s.sweepFolder(at)
+			errs = append(errs, s.sweepFolder(at))
 		}
 	}
+
+	return errors.Join(errs...)
 }
 
-func (s *Store) sweepFolder(at string) {
+func (s *Store) sweepFolder(at string) error {
 	dir, err := s.openFolder(at)
+	if isNoFolder(err) {
+		return nil
+	}
 	if err != nil {
-		return
+		return err
 	}
 	defer dir.close()
 
-	names, _ := listNames(dir) // what cannot be listed has nothing that can be removed
+	names, err := listNames(dir)
 	for _, name := range names {
-		if isTempName(name) {
-			_ = s.removeDurably(dir, name) // what stays is harmless
+		if isTempName(name) && err == nil {
+			err = s.removeDurably(dir, name)
 		}
 	}
+
+	return err
 }

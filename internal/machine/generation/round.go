@@ -105,11 +105,7 @@ func (r *syncRound) close() {
 
 // isNoFolder reports whether a folder does not exist, or was replaced by a link or a file. Then it contains no file of
 // prelet.
-func isNoFolder(err error) bool {
-	return errors.Is(err, unix.ENOENT) ||
-		errors.Is(err, unix.ELOOP) ||
-		errors.Is(err, unix.ENOTDIR)
-}
+func isNoFolder(err error) bool { return isAny(err, unix.ENOENT, unix.ELOOP, unix.ENOTDIR) }
 
 // undoStaging removes everything that an uncommitted transaction has made: temporaries, then folders, and finally the
 // generation, which lists them. Once it is removed, nothing is left.
@@ -117,17 +113,8 @@ func (s *Store) undoStaging(m *manifest) error {
 	var r syncRound
 	defer r.close()
 
-	for _, t := range m.listTemps() {
-		dir, base, err := s.openParent(t)
-		if isNoFolder(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := s.disk.unlink(r.addFolder(dir), base); err != nil {
-			return err
-		}
+	if err := s.sweepFolders(m); err != nil {
+		return err
 	}
 	if err := s.removeFolders(&r, m.Making); err != nil {
 		return err
@@ -141,6 +128,9 @@ func (s *Store) undoStaging(m *manifest) error {
 	if s.gens == nil {
 		return nil
 	}
+	if err := s.disk.remove(s.gens, itoa(m.Gen)+stagedSuffix); err != nil {
+		return err
+	}
 
-	return s.removeDurably(s.gens, itoa(m.Gen)+stagedSuffix)
+	return s.disk.sync(s.gens)
 }

@@ -8,11 +8,8 @@ func (s *Store) StateFile(name string) ([]byte, error) {
 	if s.dir == nil {
 		return nil, unix.ENOENT
 	}
-	if _, err := statOwned(s.dir, name); err != nil {
-		return nil, err
-	}
 
-	return readFile(s.dir, name)
+	return readOwned(s.dir, name)
 }
 
 // PutStateFile replaces a small file next to the generations, and syncs it to disk.

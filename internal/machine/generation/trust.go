@@ -176,28 +176,18 @@ func (s *Store) findDamage() error {
 	if err != nil {
 		return err
 	}
-	all, err := s.listCommitted()
+	l, err := s.listCommitted()
 	if err != nil {
 		return err
 	}
-
-	newest := 0
-	for _, n := range all {
+	for _, n := range l.done {
 		if err := s.checkIntact(n); err != nil {
 			return err
 		}
-		newest = n
 	}
-	l, err := s.listing()
-	if err != nil {
-		return err
-	}
-	last := 0
+	newest, last := lastOf(l.done), lastOf(l.statuses)
 	if newest > 0 { // else the folder is empty or new, and not damaged
-		last = s.o.InPlace
-	}
-	if n := len(l.statuses); n > 0 {
-		last = max(last, l.statuses[n-1])
+		last = max(last, s.o.InPlace)
 	}
 	if j != nil {
 		last = max(last, j.Gen)
@@ -424,9 +414,7 @@ func (s *Store) recallCommit(l listing) (gen int, isInterrupted, ok bool) {
 	if j != nil {
 		return j.Gen, j.IsUnfinished(), true
 	}
-	if all := slices.Concat(l.done, l.statuses); len(all) > 0 {
-		gen = slices.Max(all)
-	}
+	gen = max(lastOf(l.done), lastOf(l.statuses))
 
 	return gen, false, err == nil && !s.hasLostVerdict(gen)
 }

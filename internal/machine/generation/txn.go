@@ -162,7 +162,7 @@ func splitFolders(entries []Entry, made []string) (used, leaving []string) {
 // that would have to be removed again, and the journal with it. Then it creates folders and temporaries, which Commit
 // makes durable.
 func (t *Txn) write(c *Comparison, p Proposal, missing []string) error {
-	t.s.sweepFolders(t.m) // of a commit that a lost state folder cannot name any more
+	_ = t.s.sweepFolders(t.m) // of a commit that a lost state folder cannot name any more
 	if err := t.writeGeneration(c, p); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (s *Store) contentOf(n int, sha string) ([]byte, error) {
 		return nil, err
 	}
 
-	i := p.findContent(sha)
+	i := p.find("", sha)
 	if i < 0 {
 		return nil, wrapIO("find content in", s.gens.name(p.name), unix.ENOENT)
 	}

@@ -354,7 +354,7 @@ func (n *newFile) close() { _ = n.f.Close() }
 // before the rename.
 func (d *disk) replace(r *syncRound, in *folder, base string, text []byte) error {
 	tmp := base + tmpSuffix
-	f, err := r.overwrite(d, in, tmp, text)
+	f, err := r.write(d, in, tmp, text)
 	if f == nil {
 		return err
 	}

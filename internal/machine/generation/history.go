@@ -190,23 +190,19 @@ func (s *Store) Current() (*Info, error) {
 func (s *Store) Original(p string) (st FileState, content []byte, ok bool, err error) {
 	m, ms, err := s.current()
 	if err != nil || m == nil {
-		return FileState{}, nil, false, err
+		return st, nil, false, err
+	}
+	for _, e := range listInPlace(m, ms) {
+		if e.Path != p {
+			continue
+		}
+		if e.Original.Kind == File {
+			content, err = s.Content(e.Original.SHA256)
+		}
+		return e.Original, content, err == nil, err
 	}
 
-	inPlace := listInPlace(m, ms)
-	i := slices.IndexFunc(inPlace, func(e Entry) bool {
-		return e.Path == p
-	})
-	if i < 0 {
-		return FileState{}, nil, false, nil
-	}
-
-	st = inPlace[i].Original
-	if st.Kind == File {
-		content, err = s.Content(st.SHA256)
-	}
-
-	return st, content, err == nil, err
+	return st, nil, false, nil
 }
 
 // Differing returns the targets whose content, mode or owner differ from the generation in place. Targets that are
@@ -371,7 +367,7 @@ func (s *Store) Blob(gen int, name string) ([]byte, error) {
 		return nil, err
 	}
 
-	if i := p.findBlob(name); i >= 0 {
+	if i := p.find(name, ""); i >= 0 {
 		return s.readPart(p, i)
 	}
 	if name == reportName {

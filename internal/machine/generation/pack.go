@@ -117,17 +117,10 @@ func (p *pack) offset(i int) int64 {
 	return at
 }
 
-// findContent returns the index of a content; -1 if the generation does not have it.
-func (p *pack) findContent(sha string) int {
+// find returns the index of a content by its checksum, or of a blob by its name; -1 if the generation does not have it.
+func (p *pack) find(blob, sha string) int {
 	return slices.IndexFunc(p.m.Parts, func(q part) bool {
-		return q.Blob == "" && q.SHA256 == sha
-	})
-}
-
-// findBlob returns the index of a blob; -1 if the generation does not have it.
-func (p *pack) findBlob(name string) int {
-	return slices.IndexFunc(p.m.Parts, func(q part) bool {
-		return q.Blob == name
+		return q.Blob == blob && (blob != "" || q.SHA256 == sha)
 	})
 }
 

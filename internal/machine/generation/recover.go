@@ -107,8 +107,8 @@ func (s *Store) recoverCommit(j *Journal) (*Journal, error) {
 	return s.Journal()
 }
 
-// scratchName matches the leftovers of a killed run in the state folder: its temporaries, a staged journal, the temporary
-// of a small file that another part of prelet keeps there, and the count of tries of 0.1.0.
+// scratchName matches the leftovers of a killed run in the state folder: its temporaries, a staged journal, the
+// temporary of a small file that another part of prelet keeps there, and the count of tries of 0.1.0.
 var scratchName = texts.LazyRegexp(
 	`^(journal|held|unknown)\.json\.tmp$|^journal\.json\.staged$|^\..+\.json\.[0-9]+$|^unknown\.json$`)
 

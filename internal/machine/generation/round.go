@@ -36,9 +36,14 @@ func (r *syncRound) addFolder(f *folder) *folder {
 	return f
 }
 
-// write writes a new file, which sync makes durable.
+// write writes a new file, which sync makes durable. A run that was killed may have left one of this name.
 func (r *syncRound) write(d *disk, in *folder, base string, parts ...[]byte) (*newFile, error) {
 	f, err := d.create(in, base)
+	if errors.Is(err, unix.EEXIST) {
+		if err = d.remove(in, base); err == nil {
+			f, err = d.create(in, base)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -50,18 +55,6 @@ func (r *syncRound) write(d *disk, in *folder, base string, parts ...[]byte) (*n
 	}
 
 	return f, nil
-}
-
-// overwrite is write of a temporary of the store, which a run that was killed may have left.
-func (r *syncRound) overwrite(d *disk, in *folder, base string, text []byte) (*newFile, error) {
-	f, err := r.write(d, in, base, text)
-	if errors.Is(err, unix.EEXIST) {
-		if err = d.remove(in, base); err == nil {
-			f, err = r.write(d, in, base, text)
-		}
-	}
-
-	return f, err
 }
 
 // sync makes all files and folders durable, and then closes them. A power cut may keep any of them without the others.

@@ -537,7 +537,7 @@ func (sc *scene) spoilings(a []string) map[string]func() error {
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			sc.Must(err)
 			defer f.Close()
-			_, err = f.WriteAt([]byte("x"), pack.offset(pack.findContent(Checksum([]byte(a[2])))))
+			_, err = f.WriteAt([]byte("x"), pack.offset(pack.find("", Checksum([]byte(a[2])))))
 			return err
 		},
 	}

@@ -123,11 +123,6 @@ func (s *Store) examine() {
 		return
 	}
 
-	if a := s.FindAside(); a != nil && a.Moving { // and was interrupted
-		s.setAside(a)
-		return
-	}
-
 	if err := s.findDamage(); isDamaged(err) {
 		s.distrust(err)
 	}
@@ -136,6 +131,11 @@ func (s *Store) examine() {
 // distrust sets the state aside because of a damage.
 func (s *Store) distrust(damage error) {
 	before := s.FindAside()
+	if before != nil && before.Moving { // and was interrupted
+		s.setAside(before)
+		return
+	}
+
 	a := &Aside{Version: formatVersion, Time: s.o.Now().UTC(), IsMixed: s.mayBeMixed(before)}
 	if file := new(fs.PathError); errors.As(damage, &file) {
 		a.Why = fmt.Sprintf("%s: %v", file.Path, file.Err)

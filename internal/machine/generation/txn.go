@@ -204,7 +204,7 @@ func (s *Store) stageTarget(r *syncRound, m *manifest, dir *folder, i int) error
 	if err != nil {
 		return err
 	}
-	f, err := r.overwrite(s.disk, dir, tempName(m.Gen, i), b)
+	f, err := r.write(s.disk, dir, tempName(m.Gen, i), b)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (t *Txn) writeJournal() error {
 	j.CommitTime = t.s.o.Now().UTC()
 	j.CommitBoot = t.s.o.BootID
 
-	_, err := t.round.overwrite(t.s.disk, t.s.dir, journalName+stagedSuffix, encode(j))
+	_, err := t.round.write(t.s.disk, t.s.dir, journalName+stagedSuffix, encode(j))
 
 	return err
 }

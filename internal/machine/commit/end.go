@@ -398,7 +398,7 @@ func (r *Run) EndNewer(ctx context.Context) (isNewer bool) {
 		return false
 	}
 
-	unfinished := CheckFinished(r.Store)
+	unfinished := r.Store.CheckFinished()
 	switch {
 	case unfinished != nil:
 		r.endBroken(ctx, unfinished)
@@ -422,21 +422,6 @@ func (r *Run) endOff(ctx context.Context) {
 	e := ending{on: activation.OnOff}
 	e.Outcome, e.enterErr = r.Machine.Enter(ctx, activation.Entry{On: e.on})
 	r.end(ctx, e)
-}
-
-// CheckFinished returns the fault for a node on which a newer prelet was interrupted while it published files.
-func CheckFinished(s *generation.Store) error {
-	j, err := s.Journal()
-	if err != nil || !j.IsUnfinished() {
-		return err
-	}
-
-	return generation.NewFault(
-		fault.NeedsPerson,
-		"finish", fmt.Sprintf("generation %d", j.Gen),
-		errors.New("a newer prelet was interrupted while it published its files"),
-		"install that version again: its next run finishes them",
-	)
 }
 
 // KeepWithoutRun ends a boot in which no run could begin: the generation in place stays if possible.

@@ -48,6 +48,21 @@ func NewerFault(path string) error {
 	}
 }
 
+// CheckFinished returns the fault of a commit that a newer prelet did not end: only that version can.
+func (s *Store) CheckFinished() error {
+	j, err := s.Journal()
+	if err != nil || !j.IsUnfinished() {
+		return err
+	}
+
+	return NewFault(
+		fault.NeedsPerson,
+		"finish", fmt.Sprintf("generation %d", j.Gen),
+		errors.New("a newer prelet was interrupted while it published its files"),
+		"install that version again: its next run finishes them",
+	)
+}
+
 // findNewer returns the path of a file that a later version wrote; "" if there is none. An error that is not about the
 // version is left to the next reader of the file.
 func (s *Store) findNewer() string {

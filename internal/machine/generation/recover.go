@@ -9,19 +9,38 @@ import (
 )
 
 // Recover finishes or undoes an interrupted commit. It needs no network, may be interrupted at any point and called
-// again, and writes nothing when there is nothing to do.
+// again, and writes nothing when there is nothing to do. Open has set aside by then, or hidden, a state that cannot be
+// trusted: see Aside. These are the states that both find, and their ends. A commit is a journal in PhasePublish or
+// PhaseRollback. TestStates finds a script of each row:
 //
-//	no journal      removes a generation that was staged and never committed, and temporaries of a lost journal
-//	PhasePublish    brings every target to its new state, and the journal to PhaseVerify
-//	PhaseRollback   finishes the rollback; the journal ends, or awaits a verdict
-//	PhaseVerify     is left to the caller
+//	a state folder of another user                                       refused
+//	a commit, and a document of a newer version                          refused
+//	a document of a newer version                                        rest
+//	a state that is half set aside                                       set aside
+//	a commit on a disk that cannot be written                            refused
+//	a commit                                                             finished
+//	a commit, and a document that it does not need is damaged            finished, then set aside
+//	a commit that cannot be finished                                     taken back
+//	the first commit, and it cannot be finished                          taken back, then set aside
+//	a commit that can be neither finished nor taken back                 set aside
+//	a damaged document                                                   set aside
+//	a document that is lost                                              set aside
+//	a journal of an earlier generation                                   set aside
+//	a state to set aside, and it is only read or cannot be written       hidden
+//	a generation that was staged                                         swept
+//	a generation that has its name and its staged name                   swept
+//	temporaries that no journal names                                    swept
+//	a generation, judged or not                                          rest
+//	a generation on a disk that cannot be written                        rest
+//	a state as it was earlier                                            rest
+//	no generation                                                        rest
 //
-// If the generation to publish is damaged, it restores the one before as a new generation, which awaits a verdict. If
-// that is damaged too, or the touched targets are unknown, the state is set aside: see Aside.
+// A finished publish ends in PhaseVerify; a finished rollback too, or its journal ends. A commit that is taken back
+// ends in PhaseVerify of a new generation with the contents of the one before. At rest nothing is written.
 //
 // It returns the journal afterwards: nil, or one in PhaseVerify. If the phase is publish or rollback, the caller
-// prevents readers from reading the targets meanwhile; Journal returns the phase. On a read-only store Recover
-// removes nothing, and an interrupted commit is a fault with fault.Interrupted.
+// prevents readers from reading the targets meanwhile; Journal returns the phase. A refused commit on a read-only disk
+// is a fault with fault.Interrupted.
 func (s *Store) Recover() (*Journal, error) {
 	defer lockThread()()
 
@@ -29,14 +48,14 @@ func (s *Store) Recover() (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.frozen != nil { // leftovers are harmless, and cannot be removed
-		if j.IsUnfinished() && errors.Is(s.frozen, ErrNewer) {
-			return nil, s.stuck(s.dir.name(journalName), s.frozen)
-		}
-		if j.IsUnfinished() {
-			return nil, afterCommit(s.frozen)
-		}
+	switch {
+	case s.frozen == nil:
+	case !j.IsUnfinished(): // leftovers are harmless, and cannot be removed
 		return j, nil
+	case errors.Is(s.frozen, ErrNewer):
+		return nil, s.CheckFinished()
+	default:
+		return nil, afterCommit(s.frozen)
 	}
 
 	l, err := s.listing()

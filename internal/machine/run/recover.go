@@ -81,7 +81,7 @@ func Recover(ctx context.Context, e *machine.Env, root string) (Recovered, error
 
 // recoverNewer describes a store with files of a newer prelet. Only the newer prelet can finish its change.
 func recoverNewer(e *machine.Env, store *generation.Store, newer error) (Recovered, error) {
-	if err := commit.CheckFinished(store); err != nil {
+	if err := store.CheckFinished(); err != nil {
 		return Recovered{}, err
 	}
 	e.SayError(newer)

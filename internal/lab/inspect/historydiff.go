@@ -182,8 +182,6 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) *com
 		return nil
 	}
 
-	const forAll = 0o444
-	isPublic := s.Mode&forAll == forAll && r.store.IsReachable(path)
 	f := &compare.FileView{
 		Left:    left,
 		Meta:    compare.DescribeMeta(uint32(s.Mode), fmt.Sprintf("%d:%d", s.UID, s.GID)),
@@ -194,7 +192,7 @@ func (r *historyReader) readFile(place int, path string, report reportFunc) *com
 		f.Meta = "directory " + f.Meta
 	case e.Secret:
 		f.Hidden = compare.Secret
-	case !isPublic:
+	case !r.store.IsPublic(path, s):
 		f.Hidden = compare.Private
 	case left != "":
 		f.Hidden = compare.Foreign

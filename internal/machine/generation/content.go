@@ -25,10 +25,12 @@ func (s *Store) Content(sha string) ([]byte, error) {
 	return nil, wrapIO("find content", sha, unix.ENOENT)
 }
 
-// IsReachable reports whether every user may pass the folders above a path, as they are now: a generation does not keep
-// their modes.
-func (s *Store) IsReachable(path string) bool {
-	return nodefile.Root(s.o.Root).IsReachable(path)
+// IsPublic reports whether every user may read a file in a state of a generation, through the folders above it as they
+// are now: a generation does not keep their modes.
+func (s *Store) IsPublic(path string, st FileState) bool {
+	const forAll = 0o444
+
+	return st.Mode&forAll == forAll && nodefile.Root(s.o.Root).IsReachable(path)
 }
 
 // contentOf returns one content of a generation. The error of a missing content is unix.ENOENT.

@@ -159,7 +159,7 @@ func (s *Store) findDamage() error {
 		return s.stuck(a.Path, errors.New("it is being set aside"))
 	}
 	if _, err := statOwned(s.dir, gensName); errors.Is(err, errForeignOwner) {
-		return s.stuck(s.dir.name(gensName), err)
+		return s.stuck(s.gensPath(), err)
 	}
 	if err := s.openGens(); err != nil {
 		return err
@@ -185,6 +185,12 @@ func (s *Store) findDamage() error {
 			return err
 		}
 	}
+
+	return s.checkHistory(j, h, l)
+}
+
+// checkHistory returns why documents that are whole are not those of one history: one of them is lost, or older.
+func (s *Store) checkHistory(j *Journal, h *held, l listing) error {
 	newest, last := lastOf(l.done), lastOf(l.statuses)
 	if newest > 0 { // else the folder is empty or new, and not damaged
 		last = max(last, s.o.InPlace)

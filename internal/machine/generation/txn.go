@@ -341,9 +341,6 @@ func (t *Txn) addAbove() error {
 	return nil
 }
 
-// Entries returns the changes of all targets.
-func (t *Txn) Entries() []Entry { return t.m.Entries }
-
 // Abort removes everything that was staged. After Commit it returns an error and changes nothing.
 func (t *Txn) Abort() error {
 	if t.committed {

@@ -26,7 +26,7 @@ func (l *Live) answerOriginal(_ context.Context, r tape.OriginalReq) tape.Answer
 		case exists && !utf8.Valid(content):
 			return tape.Original.Answer(answerState(was))
 		case exists:
-			isPublic := was.Mode&0o444 == 0o444 && l.o.Store.IsReachable(r.Path)
+			isPublic := l.o.Store.IsPublic(r.Path, was)
 			return l.showOriginal(r.Path, answerState(was), string(content), isPublic)
 		}
 	}

@@ -21,7 +21,7 @@ type disk struct {
 	fsync  func(fd int) error
 	now    func() time.Time
 	synced func(path string, began time.Time, took time.Duration)
-	frozen error // the reason why nothing can be changed; nil if changes are possible
+	frozen error // why nothing can be changed even under the lock: read-only, immutable, or Store.Newer; nil if it can
 
 	unlocked bool // another process may have the lock
 }

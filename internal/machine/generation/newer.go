@@ -66,10 +66,6 @@ func (s *Store) CheckFinished() error {
 // findNewer returns the path of a file that a later version wrote; "" if there is none. An error that is not about the
 // version is left to the next reader of the file.
 func (s *Store) findNewer() string {
-	if s.dir == nil {
-		return ""
-	}
-
 	j, err := s.Journal()
 	if errors.Is(err, ErrNewer) || j != nil && isNewer(j.Version) {
 		return s.dir.name(journalName)
@@ -98,9 +94,8 @@ func (s *Store) findNewer() string {
 
 // freezeOnNewer makes the store refuse each write as long as a later version's files are in it.
 func (s *Store) freezeOnNewer() {
-	if s.frozen != nil && !errors.Is(s.frozen, ErrNewer) {
+	if s.disk.frozen != nil && !errors.Is(s.disk.frozen, ErrNewer) {
 		return
 	}
-	s.frozen = s.Newer()
-	s.disk.frozen = s.frozen
+	s.disk.frozen = s.Newer()
 }

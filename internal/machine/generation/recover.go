@@ -49,13 +49,13 @@ func (s *Store) Recover() (*Journal, error) {
 		return nil, err
 	}
 	switch {
-	case s.frozen == nil:
+	case s.disk.frozen == nil:
 	case !j.IsUnfinished(): // leftovers are harmless, and cannot be removed
 		return j, nil
-	case errors.Is(s.frozen, ErrNewer):
+	case errors.Is(s.disk.frozen, ErrNewer):
 		return nil, s.CheckFinished()
 	default:
-		return nil, afterCommit(s.frozen)
+		return nil, afterCommit(s.disk.frozen)
 	}
 
 	l, err := s.listing()

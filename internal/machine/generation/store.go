@@ -93,7 +93,6 @@ type Store struct {
 	gens   *folder  // nil: no generation yet
 	hidden *Aside   // the state cannot be trusted, and is not read
 	older  *os.File // the file that a running prelet 0.1.0 would lock, locked; nil if there is none
-	frozen error    // why the store cannot be written even under the lock: read-only, immutable, or Newer
 
 	lastPack atomic.Pointer[pack]
 }
@@ -303,20 +302,19 @@ func statOwned(f *folder, name string) (st unix.Stat_t, err error) {
 func (s *Store) freezeOn(err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS):
-		s.frozen = wrapIO("write", s.o.Dir, unix.EROFS)
+		s.disk.frozen = wrapIO("write", s.o.Dir, unix.EROFS)
 	case errors.Is(err, unix.EPERM): // without the permission of the mode it is EACCES
-		s.frozen = err
+		s.disk.frozen = err
 	default:
 		return err
 	}
-	s.disk.frozen = s.frozen
 
 	return nil
 }
 
 // ReadOnly returns why nothing can be written: a fault with fault.CannotWrite, the path and the next step, or Newer. It
 // returns nil if neither was the case when the store was opened, and for a store of OpenReadOnly.
-func (s *Store) ReadOnly() error { return s.frozen }
+func (s *Store) ReadOnly() error { return s.disk.frozen }
 
 // makeReal creates the state folder with mode 0700, and missing folders above it with mode 0755. The caller closes the
 // folder, also after an error.
@@ -408,7 +406,7 @@ func (s *Store) releaseOlder() {
 // Relock takes the lock again and waits for it until ctx is done. The store may have changed meanwhile: the caller
 // compares the journal with the judged one.
 func (s *Store) Relock(ctx context.Context) error {
-	if s.dir == nil && s.frozen != nil { // no folder, and it cannot be created
+	if s.dir == nil && s.disk.frozen != nil { // no folder, and it cannot be created
 		s.disk.unlocked = false
 		return nil
 	}

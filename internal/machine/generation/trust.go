@@ -119,7 +119,7 @@ func (s *Store) followAside(r *syncRound) error {
 // examine is the one check of the state, when a store is opened. A state that cannot be trusted is set aside; in a
 // store that cannot be written it is hidden, as if it was. A state of a newer version is not judged.
 func (s *Store) examine() {
-	if s.dir == nil || s.hidden != nil || errors.Is(s.frozen, ErrNewer) {
+	if s.dir == nil || s.hidden != nil || errors.Is(s.disk.frozen, ErrNewer) {
 		return
 	}
 
@@ -430,7 +430,7 @@ func (s *Store) recallCommit(l listing) (gen int, isInterrupted, ok bool) {
 // written.
 func (s *Store) setAside(a *Aside) {
 	s.forgetGens()
-	err := s.frozen
+	err := s.disk.frozen
 	if !s.disk.unlocked && err == nil {
 		if err = s.withBallast(func() error { return s.moveAside(a) }); err == nil {
 			return
@@ -439,7 +439,6 @@ func (s *Store) setAside(a *Aside) {
 
 	a.Path = ""
 	s.hidden = a
-	s.frozen = err
 	s.disk.frozen = err
 }
 

@@ -81,8 +81,8 @@ func (p Proposal) listBlobs() (map[string][]byte, error) {
 // stage checks and stages a compared proposal. restores is the generation that a rollback restores, or nil. j is the
 // journal of its commit.
 func (s *Store) stage(c *Comparison, p Proposal, restores *int, j *Journal) (*Txn, error) {
-	if s.frozen != nil {
-		return nil, s.frozen
+	if s.disk.frozen != nil {
+		return nil, s.disk.frozen
 	}
 
 	var ignoreLoose func(*nodefile.Loose)
@@ -437,18 +437,14 @@ func (t *Txn) checkUnchanged() error {
 func (t *Txn) checkTarget(i int, e Entry) error {
 	look, err := t.s.look(e.Path)
 	isFolder := e.New.Kind == Dir || e.Old.Kind == Dir // its times change with its content
-	isMissing := errors.Is(err, unix.ENOENT)
-	if isMissing && (isFolder || e.Old.Kind == Absent) {
-		return nil
-	}
-	if err != nil && !isMissing {
-		return err
-	}
 
-	var now fingerprint
+	var now fingerprint // zero if the target does not exist
 	if err == nil {
 		defer look.Close()
 		now = newFingerprint(&look.Stat)
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
 	}
 	if now != t.prints[i] && !isFolder {
 		return refuseChanged(e.Path)

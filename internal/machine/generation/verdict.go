@@ -270,7 +270,6 @@ func (s *Store) rollback(
 	}
 	defer lockThread()()
 
-	j.Version = formatVersion
 	j.Phase = PhaseRollback
 	j.To = toGen
 	if hold {
@@ -312,8 +311,8 @@ func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (changed, w
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.frozen != nil {
-		return nil, nil, s.frozen
+	if s.disk.frozen != nil {
+		return nil, nil, s.disk.frozen
 	}
 
 	c, p, err := s.compareRollback(toGen, without)

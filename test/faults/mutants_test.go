@@ -154,7 +154,7 @@ var mutants = []mutant{
 		file:     inRecovery,
 		scenario: "update",
 		by:       []string{bySweep},
-		old:      "		err = s.publish(m, j, false)\n",
+		old:      "		err = s.publish(m, j, way != nil)\n",
 		new:      "		err = s.endCommit(&syncRound{}, m, j)\n",
 	},
 	{

@@ -39,10 +39,7 @@ func (s *Store) publish(m *manifest, j *Journal, staged bool) error {
 	var r syncRound
 	defer r.close()
 
-	err := s.dropTakenBack(m)
-	if err == nil {
-		err = s.putInPlace(&r, m, staged)
-	}
+	err := s.putInPlace(&r, m, staged)
 	if err == nil {
 		err = s.followAside(&r)
 	}

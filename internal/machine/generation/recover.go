@@ -111,12 +111,15 @@ func (s *Store) recoverCommit(j *Journal) (*Journal, error) {
 	}
 
 	m, way, err := s.findGoal(j)
-	switch {
-	case err != nil:
-	case way != nil:
-		_, err = s.commitAnyway(way.c, way.p, way.restores, way.j)
-	default:
-		err = s.publish(m, j, false)
+	if way != nil {
+		j = way.j
+		m, err = s.commitAnyway(way.c, way.p, way.restores, j)
+	}
+	if err == nil {
+		err = s.dropTakenBack(m)
+	}
+	if err == nil {
+		err = s.publish(m, j, way != nil)
 	}
 	if err != nil && !isDamaged(err) {
 		return nil, afterCommit(err)

@@ -368,7 +368,8 @@ func (m *manifest) touches(path string) bool {
 }
 
 // dropTakenBack removes the generations that a commit has taken back: those between it and its parent. Their
-// temporaries went when it was staged.
+// temporaries went when it was staged. Only a recovery calls it, which has undone by then each generation that was
+// staged and never committed: nothing else lists the folders of such a one.
 func (s *Store) dropTakenBack(m *manifest) error {
 	l, err := s.listing()
 	if err != nil {

@@ -284,23 +284,28 @@ func (s *Store) rollback(
 		p.Blobs = blobs
 	}
 
-	return s.commitAnyway(c, p, &j.To, j)
+	m, err := s.commitAnyway(c, p, &j.To, j)
+	if err != nil {
+		return 0, err
+	}
+
+	return m.Gen, s.publish(m, j, true)
 }
 
-// commitAnyway commits and publishes a comparison, on a full disk with the reserved space. See stage.
-func (s *Store) commitAnyway(c *Comparison, p Proposal, restores *int, j *Journal) (gen int, err error) {
+// commitAnyway commits a comparison, on a full disk with the reserved space. See stage.
+func (s *Store) commitAnyway(c *Comparison, p Proposal, restores *int, j *Journal) (*manifest, error) {
 	var t *Txn
-	err = s.withBallast(func() (err error) {
+	err := s.withBallast(func() (err error) {
 		if t, err = s.stage(c, p, restores, j); err == nil {
 			err = t.commit()
 		}
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 
-	return t.m.Gen, s.publish(t.m, j, true)
+	return t.m, nil
 }
 
 // CheckRollback returns why RollbackToJudge would fail, without changing a target: it reads every content, checks every

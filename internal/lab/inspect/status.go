@@ -105,7 +105,8 @@ func Status(ctx context.Context, e *machine.Env, root string, wait bool, early f
 				" has no report: it is in memory, so a disk does not " +
 				"have it; prelet history lists the generations"
 		}
-		isFinal := out.Condition != Unfinished && out.Verdict != report.Pending && !out.Unjudged && out.Interrupted == ""
+		isJudged := out.Verdict != report.Pending && !out.Unjudged
+		isFinal := out.Condition != Unfinished && isJudged && out.Interrupted == ""
 		if !wait || isFinal {
 			return out, nil
 		}

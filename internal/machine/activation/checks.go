@@ -45,9 +45,9 @@ type CheckDescription struct {
 type need int
 
 const (
-	always    need = iota
-	aNode          // the Node was read, and is this machine's
-	isSettled      // all checks before it have passed, on which its answer depends
+	always   need = iota
+	aNode         // look.node is not nil: the Node was read, and is this machine's
+	afterAll      // all checks before it have passed, on which its answer depends; look.node may be nil
 )
 
 // processChecks are asked at each look, by judge, before those of verdictChecks.
@@ -76,9 +76,9 @@ func (w *watcher) verdictChecks() []verdictCheck {
 		row("labels", true, aNode, w.checkLabels, "the Node has the planned labels"),
 		row("taints", true, aNode, w.checkTaints, "the Node has the planned taints"),
 		row(ConfigCheck, s.Configz != nil, always, w.checkConfigz, "the configuration that it runs with is the planned one"),
-		row(ServingCheck, s.Serving != "", isSettled, w.checkServing, "it has a certificate for its API"),
-		row(podsCheck, true, isSettled, w.checkPods, "its log has no error that every pod would have"),
-		row(OtherFilesCheck, true, isSettled, w.checkOtherFiles, "other managed files are as prelet wrote them"),
+		row(ServingCheck, s.Serving != "", afterAll, w.checkServing, "it has a certificate for its API"),
+		row(podsCheck, true, afterAll, w.checkPods, "its log has no error that every pod would have"),
+		row(OtherFilesCheck, true, afterAll, w.checkOtherFiles, "other managed files are as prelet wrote them"),
 	}
 }
 
@@ -107,7 +107,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 	l := &look{unit: u, now: now}
 	hasSettled := true
 	for _, c := range w.verdictChecks() {
-		if !c.applies || c.needs == aNode && l.node == nil || c.needs == isSettled && !hasSettled {
+		if !c.applies || c.needs == aNode && l.node == nil || c.needs == afterAll && !hasSettled {
 			continue
 		}
 

@@ -24,11 +24,25 @@ func isOpen(_ context.Context, p *pass) (bool, error) {
 
 // isShutOnPurpose: the gate is shut, and no process of this boot has opened it or put anything in place.
 func isShutOnPurpose(ctx context.Context, p *pass) (bool, error) {
-	isPublished := p.journal != nil && !p.newBoot // by a process that was killed before it opened the gate
-	isUntouched := !p.gateOpen && !p.t.recovered && !isPublished && !p.m.Gate.WasOpened()
-	p.runDirLost = isUntouched && p.m.hasEndedRun(context.WithoutCancel(ctx))
+	return p.isUntouched() && !p.isRunDirLost(ctx), nil
+}
 
-	return isUntouched && !p.runDirLost, nil
+// isUntouched reports whether the gate is shut, and nothing shows that a process of this boot has opened it or put
+// anything in place.
+func (p *pass) isUntouched() bool {
+	isPublished := p.journal != nil && !p.newBoot // by a process that was killed before it opened the gate
+
+	return !p.gateOpen && !p.t.recovered && !isPublished && !p.m.Gate.WasOpened()
+}
+
+// isRunDirLost reports whether somebody has emptied the run folder after a run of this boot. systemd is asked once.
+func (p *pass) isRunDirLost(ctx context.Context) bool {
+	if p.runDirLost == nil {
+		isLost := p.isUntouched() && p.m.hasEndedRun(context.WithoutCancel(ctx))
+		p.runDirLost = &isLost
+	}
+
+	return *p.runDirLost
 }
 
 // isHeld: the site holds the kubelet, and the gate is shut.
@@ -66,7 +80,7 @@ func mayGoOn(ctx context.Context, p *pass) (bool, error) {
 // and the run folder that said why is lost.
 func isNotWhole(ctx context.Context, p *pass) (bool, error) {
 	p.blockReason = p.m.whyMixed(ctx, p.current.Gen)
-	if p.blockReason == "" && p.runDirLost {
+	if p.blockReason == "" && p.isRunDirLost(ctx) {
 		p.blockReason = p.m.whyUnjoined(ctx, p.current)
 	}
 

@@ -41,9 +41,9 @@ type placement struct {
 // gateState is how the gate is, as locate reads it.
 type gateState struct {
 	gateOpen    bool
-	gate        int  // the generation that the gate is open on; -1 when its file is not from prelet
-	noneStarted bool // no kubelet can have started in this boot
-	runDirLost  bool // somebody has emptied the run folder after a run of this boot: read by isShutOnPurpose
+	gate        int   // the generation that the gate is open on; -1 when its file is not from prelet
+	noneStarted bool  // no kubelet can have started in this boot
+	runDirLost  *bool // nil: not asked, see isRunDirLost
 }
 
 // wayBack is the rollback from the generation in place, or why there is none: read by isExhausted, canGoBack and

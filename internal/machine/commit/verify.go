@@ -80,9 +80,13 @@ func DecideLook(gen int, found activation.Judgement, isOwed bool) Result {
 	return r
 }
 
+// WithoutOutcome returns the result of a verify whose verdict does not count: only its part for the status stays.
+func (r Result) WithoutOutcome() Result { return Result{inStatus: r.inStatus} }
+
 // DecideCovered returns the result of a verify that has requested a run, because a mount hides files of a generation.
-func DecideCovered(gen int, why, asked string, byUnit bool) Result {
-	r := Result{Outcome: activation.Outcome{Generation: gen, HeldBack: why + "; " + asked}}
+func (r Result) DecideCovered(gen int, why, asked string, byUnit bool) Result {
+	r = r.WithoutOutcome()
+	r.Outcome = activation.Outcome{Generation: gen, HeldBack: why + "; " + asked}
 	if !byUnit { // else the failure is that run's
 		r.Code = fault.KubeletUnhealthy
 	}

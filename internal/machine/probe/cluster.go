@@ -145,18 +145,19 @@ func (l *Live) compareCAFile(a tape.Access, given tape.Answer) tape.Answer {
 	if err != nil {
 		return makeAnswer(tape.Trust, own, err)
 	}
-	if !cluster.HaveSameCAs(own.PEM, t.PEM) {
+	switch {
+	case !cluster.ShareCA(own.PEM, t.PEM):
 		return tape.Failure(
 			fault.ClusterUntrusted,
 			fmt.Sprintf("%s has the CA %s, and ca.crt of --objects %s", a.CAFile, own.Hash, t.Hash),
 			"Replace ca.crt in that folder with the CA of the cluster that the node joins, or correct the ca_file",
 		)
+	case cluster.HaveSameCAs(own.PEM, t.PEM):
+		t.Assumed = false
+		given.Value = tape.Trust.Answer(t).Value
 	}
 
-	t.Assumed = false
-	given.Value = tape.Trust.Answer(t).Value
-
-	return given
+	return given // assumed, where one has more CAs than the other, as while a CA is replaced
 }
 
 func readObject(folder string, r tape.ObjectReq) tape.Answer {

@@ -151,6 +151,7 @@ func TestOfflineCAFile(t *testing.T) {
 	}{
 		"no ca_file":     {isAssumed: true},
 		"same CA":        {text: "# a\n" + string(ca.CAPEM())},
+		"old and new CA": {text: string(other.CAPEM()) + string(ca.CAPEM()), isAssumed: true},
 		"another CA":     {string(other.CAPEM()), false, fault.ClusterUntrusted, other.CAHash() + ", and ca.crt of --objects " + ca.CAHash()},
 		"no certificate": {"hello\n", false, fault.ClusterUnusable, "/srv/ca.crt contains no certificate"},
 	} {

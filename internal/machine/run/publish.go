@@ -199,22 +199,39 @@ func (r *nodeRun) nextTry() publication {
 // retried is the publication whose note replaces that of the try before.
 const retried = "conditions"
 
-// conclude publishes the result, and then does what that leaves to this process: it tries the conditions again while the
-// Node may get them, judges when a verdict is due, which has a result of its own, and once more tries annotations that a
-// Node did not get because its kubelet was about to register it.
+// conclude publishes the result, and then does all that follows.
 func (r *nodeRun) conclude(ctx context.Context) {
+	r.announce(ctx)
+	r.follow(ctx)
+}
+
+// announce publishes the result once.
+func (r *nodeRun) announce(ctx context.Context) {
 	if s, err := r.host.LoadReport(); err == nil && s.BootID == r.host.BootID {
 		r.before = s.Result()
 	}
 	r.publish(ctx, r.follows(r))
+}
 
-	if r.retryConditions(ctx) {
-		_, err := verifyNode(ctx, r.env, r.host)
+// follow tries the conditions again while the Node may get them, and judges when a verdict is due, which has a result
+// of its own and is followed in its place. Then it tries annotations once more that a Node did not get because its
+// kubelet was about to register it.
+func (r *nodeRun) follow(ctx context.Context) {
+	all := []*nodeRun{r}
+	for last := r; last != nil && last.retryConditions(ctx); {
+		v, err := judgeNode(ctx, r.env, r.host)
 		r.env.SayError(err)
+		if last = v; v != nil {
+			defer v.closeStore()
+			all = append(all, v)
+		}
 	}
-	if r.tries.owesAnnotations {
-		r.tries.isOwn = false
-		r.publish(ctx, []publication{r.annotations(), r.nextTry()})
+
+	for _, of := range slices.Backward(all) {
+		if of.tries.owesAnnotations {
+			of.tries.isOwn = false
+			of.publish(ctx, []publication{of.annotations(), of.nextTry()})
+		}
 	}
 }
 

@@ -16,10 +16,19 @@ func Verify(ctx context.Context, e *machine.Env) (commit.Result, error) {
 	h := e.Host()
 	defer h.Units.Close()
 
-	return verifyNode(ctx, e, h)
+	v, err := judgeNode(ctx, e, h)
+	if v == nil {
+		return commit.Result{}, err
+	}
+	defer v.closeStore()
+	v.follow(ctx)
+
+	return v.Result, err
 }
 
-func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Result, error) {
+// judgeNode judges this node and publishes the result once. The caller closes the store. It returns nil where the lock
+// cannot be had.
+func judgeNode(ctx context.Context, e *machine.Env, h *machine.Host) (*nodeRun, error) {
 	v := &nodeRun{
 		Run:     &commit.Run{SiteUnit: h.KubeletUnit},
 		env:     e,
@@ -30,8 +39,8 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Re
 	if h.Self == "" && !h.IsOff() {
 		if res, ok := describeWithoutGeneration(ctx, h); ok {
 			v.Result = res
-			v.conclude(ctx)
-			return v.Result, nil
+			v.announce(ctx)
+			return v, nil
 		}
 	}
 
@@ -39,25 +48,31 @@ func verifyNode(ctx context.Context, e *machine.Env, h *machine.Host) (commit.Re
 	if h.Self != "" && fault.CodeOf(err) == fault.CannotWrite {
 		// prelet.service shows this failure, and the next start of the kubelet tries again: not systemd, each second
 		e.Say(err.Error())
-		v.conclude(ctx)
-		return commit.Result{}, nil
+		v.announce(ctx)
+		return v, nil
 	}
 	if err != nil {
-		return commit.Result{}, err
+		return nil, err
 	}
-	defer store.Close()
 
+	v.Store = store
 	if h.IsOff() {
-		return commit.Result{Off: true}, nil
+		v.Result = commit.Result{Off: true}
+		return v, nil
 	}
 
 	e.HideKept(store)
-	v.Store = store
 	v.Machine = h.Machine(store)
 	err = v.verifyLocked(ctx)
-	v.conclude(ctx)
+	v.announce(ctx)
 
-	return v.Result, err
+	return v, err
+}
+
+func (r *nodeRun) closeStore() {
+	if r.Store != nil {
+		_ = r.Store.Close()
+	}
 }
 
 func (r *nodeRun) beginReport() { *r = *begin(r.env, r.host, r.Store, true) }
@@ -175,7 +190,7 @@ func (r *nodeRun) runIfCovered(ctx context.Context) (isCovered bool, err error) 
 		return false, nil
 	}
 
-	r.Result = commit.Result{}
+	r.Result = r.WithoutOutcome()
 	if err := r.host.Gate().Shut(why); err != nil {
 		return true, err
 	}
@@ -185,7 +200,7 @@ func (r *nodeRun) runIfCovered(ctx context.Context) (isCovered bool, err error) 
 		return true, fault.Systemd.Errorf("%s; %s: %s", why, noRun, err)
 	}
 
-	r.Result = commit.DecideCovered(cur.Gen, why, asked, r.host.Self != "")
+	r.Result = r.DecideCovered(cur.Gen, why, asked, r.host.Self != "")
 
 	return true, nil
 }

@@ -323,6 +323,8 @@ func (f *Flags) Parsed() (all []Use) {
 		isSame := func(other Use) bool { return other.Name == u.Name && isListFlag(u.Name) }
 		if i := slices.IndexFunc(all, isSame); i >= 0 {
 			u.Value = JoinFlag(u.Name, all[i].Value, u.Value)
+			u.NoValue = u.NoValue || all[i].NoValue
+			u.TakesFlag = u.TakesFlag || all[i].TakesFlag
 			all = slices.Delete(all, i, i+1)
 		}
 		all = append(all, u)

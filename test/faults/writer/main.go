@@ -170,7 +170,6 @@ func resume(m *activation.StateMachine, store *generation.Store) error {
 	return err
 }
 
-// idle is a systemd whose kubelet was never started.
 // node is a node that no kubelet runs on: nothing is ever probed.
 type node struct {
 	idle
@@ -187,6 +186,7 @@ func (*node) Note(report.Event)                        {}
 func (*node) Extend(time.Duration)                     {}
 func (*node) Redact(text string) string                { return text }
 
+// idle is a systemd whose kubelet was never started.
 type idle struct{ gate string }
 
 func (i idle) Look(_ context.Context, unit string) (activation.Unit, error) {

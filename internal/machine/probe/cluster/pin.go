@@ -147,6 +147,16 @@ func HaveSameCAs(a, b string) bool {
 	return errFirst == nil && errSecond == nil && first.PEM == second.PEM
 }
 
+// ShareCA reports whether two bundles have a certificate in common.
+func ShareCA(a, b string) bool {
+	first, errFirst := parseBundle([]byte(a))
+	second, errSecond := parseBundle([]byte(b))
+
+	return errFirst == nil && errSecond == nil && slices.ContainsFunc(first, func(c *x509.Certificate) bool {
+		return slices.ContainsFunc(second, c.Equal)
+	})
+}
+
 type pinSet map[string]bool
 
 func parsePins(pins []string) (pinSet, error) {

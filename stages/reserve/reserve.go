@@ -58,8 +58,8 @@ var (
 		Name:  "floor",
 		Type:  cty.Map(cty.String),
 		Check: bounds,
-		Doc: "The least that is reserved in all, not an addition, by resource (`cpu`, `memory`, `ephemeral-storage`), " +
-			"as `{ memory = \"4Gi\" }`. Of memory and storage 0, or at least 16Mi.",
+		Doc: "The least that is reserved in all, not an addition, by resource (`cpu`, `memory`, " +
+			"`ephemeral-storage`), as `{ memory = \"4Gi\" }`. Of memory and storage 0, or at least 16Mi.",
 	}
 	capAttr = schema.Attr[map[string]*string]{
 		Name:  "cap",

@@ -74,6 +74,13 @@ const statusEvery = 200 * time.Millisecond
 // idleLooks is the number of checks in a row, longer than systemd waits before it restarts a unit (RestartSec=).
 const idleLooks = 25
 
+// isFinal reports whether the run has ended, and its generation has a verdict.
+func (s NodeStatus) isFinal() bool {
+	isJudged := s.Verdict != report.Pending && !s.Unjudged
+
+	return s.Condition != Unfinished && isJudged && s.Interrupted == ""
+}
+
 // Status returns the state of this node, or of the one below a root. With wait it returns when the run has ended and
 // its generation has a verdict, or when no unit is going to give one. If the folder of the generations does not answer
 // at once, early gets the status without them; it may be nil.
@@ -105,9 +112,7 @@ func Status(ctx context.Context, e *machine.Env, root string, wait bool, early f
 				" has no report: it is in memory, so a disk does not " +
 				"have it; prelet history lists the generations"
 		}
-		isJudged := out.Verdict != report.Pending && !out.Unjudged
-		isFinal := out.Condition != Unfinished && isJudged && out.Interrupted == ""
-		if !wait || isFinal {
+		if !wait || out.isFinal() {
 			return out, nil
 		}
 

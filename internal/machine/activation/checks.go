@@ -63,7 +63,8 @@ var processChecks = []CheckDescription{
 // lists them.
 func (w *watcher) verdictChecks() []verdictCheck {
 	s := w.spec
-	row := func(name string, applies bool, needs need, run func(context.Context, *look) effect, what string) verdictCheck {
+	type ask = func(context.Context, *look) effect
+	row := func(name string, applies bool, needs need, run ask, what string) verdictCheck {
 		return verdictCheck{CheckDescription{name, what}, applies, needs, run}
 	}
 
@@ -75,7 +76,7 @@ func (w *watcher) verdictChecks() []verdictCheck {
 		row(MachineCheck, true, aNode, w.checkMachine, "that Node is of this machine"),
 		row("labels", true, aNode, w.checkLabels, "the Node has the planned labels"),
 		row("taints", true, aNode, w.checkTaints, "the Node has the planned taints"),
-		row(ConfigCheck, s.Configz != nil, always, w.checkConfigz, "the configuration that it runs with is the planned one"),
+		row(ConfigCheck, s.Configz != nil, always, w.checkConfigz, "it runs with the planned configuration"),
 		row(ServingCheck, s.Serving != "", afterAll, w.checkServing, "it has a certificate for its API"),
 		row(podsCheck, true, afterAll, w.checkPods, "its log has no error that every pod would have"),
 		row(OtherFilesCheck, true, afterAll, w.checkOtherFiles, "other managed files are as prelet wrote them"),

@@ -101,12 +101,16 @@ func (l Limits) await(ctx context.Context, run func(), done <-chan struct{}) *hc
 		most += " on all sample machines together"
 		l.Time = time.Until(l.end)
 	}
-	if l.GaveUp != nil && l.GaveUp.Load() {
+	switch hasGivenUp := l.GaveUp != nil && l.GaveUp.Load(); {
+	case !l.end.IsZero() && l.Time <= 0: // another one may have given up for that reason
+		return tooMuch(most)
+	case hasGivenUp:
 		return origin.Error(
 			fault.Limit, hcl.Range{}, "Not evaluated",
 			"An earlier evaluation of this command reached a limit, and takes time and memory until the command ends.",
 		)
 	}
+
 	interrupted, release := waitForCancel(ctx)
 	defer release()
 	deadline := time.NewTimer(l.Time)
@@ -141,6 +145,11 @@ func (l Limits) await(ctx context.Context, run func(), done <-chan struct{}) *hc
 		)
 	}
 
+	return tooMuch(limit)
+}
+
+// tooMuch returns the error of an evaluation that takes more of something than its limit.
+func tooMuch(limit string) *hcl.Diagnostic {
 	return origin.Error(
 		fault.Limit, hcl.Range{}, "Evaluating the site took "+limit,
 		"An expression of the site is too large, or the deadline of the prelet block too short: look for nested "+

@@ -130,3 +130,18 @@ a signal: {deadline: 1m, work: 1h, want: 2s, signal: 2s, code: interrupted}
 		})
 	}
 }
+
+// TestPastTheSharedTime gives the reason of the limit to an evaluation that is due after it, also if another one has
+// given up before.
+func TestPastTheSharedTime(t *testing.T) {
+	for _, hasGivenUp := range []bool{false, true} {
+		limits := Limits{Time: time.Nanosecond, Heap: 1 << 30, Look: time.Second, GaveUp: &atomic.Bool{}}.Shared()
+		limits.GaveUp.Store(hasGivenUp)
+		time.Sleep(time.Millisecond)
+
+		_, failed := Run(t.Context(), limits, func() bool { t.Error("got an evaluation, want none"); return true })
+		if failed == nil || !strings.HasSuffix(failed.Summary, "on all sample machines together") {
+			t.Errorf("given up %t: got %v, want the limit of all", hasGivenUp, failed)
+		}
+	}
+}

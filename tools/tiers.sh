@@ -18,6 +18,15 @@ export GOCACHE
 trap 'rm -rf "$GOCACHE"; git checkout -q -- $leaf' EXIT
 trap 'exit 143' INT TERM # bash runs the trap above then, too
 
+write() { # writes the rows so far into the page
+	rows=$rows awk '
+		/^<!-- end of the costs -->/ { skip = 0 }
+		!skip
+		/^<!-- made by tools\/tiers.sh/ { print "\n| | wall | CPU |\n|---|---|---|\n" ENVIRON["rows"]; skip = 1 }
+	' $page >bin/testing.md
+	cp bin/testing.md $page
+}
+
 rows=""
 measure() { # measure NAME COMMAND...: adds a row
 	local name=$1 times
@@ -29,6 +38,7 @@ measure() { # measure NAME COMMAND...: adds a row
 	}
 	rows+=$(awk -v name="$name" '{ printf "| %s | %.0f s | %.0f s |", name, $1, $2 + $3 }' <<<"$times")$'\n'
 	printf '%s' "$rows" | tail -n 1
+	write
 }
 
 measure '`make test`, nothing compiled' make test
@@ -36,10 +46,3 @@ sed -i '1i\\' $leaf # each line of the file moves
 measure '`make test`, a leaf changed' make test
 measure '`make test-all`' make test-all
 measure '`make lint check-docs`' make lint check-docs
-
-rows=$rows awk '
-	/^<!-- end of the costs -->/ { skip = 0 }
-	!skip
-	/^<!-- made by tools\/tiers.sh/ { print "\n| | wall | CPU |\n|---|---|---|\n" ENVIRON["rows"]; skip = 1 }
-' $page >bin/testing.md
-cp bin/testing.md $page

@@ -59,7 +59,7 @@ func (h *Host) Machine(store *generation.Store) *activation.StateMachine {
 	}
 }
 
-// ReportingMachine returns the state machine of a command with a report, which has no secret.
+// ReportingMachine returns the state machine of a command with a report. Its report and its verdicts have no secrets.
 func (e *Env) ReportingMachine(h *Host, store *generation.Store, rep *report.Reporter) *activation.StateMachine {
 	m := h.Machine(store)
 	n := m.Node.(*hostNode)

@@ -202,7 +202,7 @@ const retried = "conditions"
 // conclude publishes the result, and then does all that follows.
 func (r *nodeRun) conclude(ctx context.Context) {
 	r.announce(ctx)
-	r.follow(ctx)
+	r.followUp(ctx)
 }
 
 // announce publishes the result once.
@@ -213,10 +213,10 @@ func (r *nodeRun) announce(ctx context.Context) {
 	r.publish(ctx, r.follows(r))
 }
 
-// follow tries the conditions again while the Node may get them, and judges when a verdict is due, which has a result
+// followUp tries the conditions again while the Node may get them, and judges when a verdict is due, which has a result
 // of its own and is followed in its place. Then it tries annotations once more that a Node did not get because its
 // kubelet was about to register it.
-func (r *nodeRun) follow(ctx context.Context) {
+func (r *nodeRun) followUp(ctx context.Context) {
 	all := []*nodeRun{r}
 	for last := r; last != nil && last.retryConditions(ctx); {
 		v, err := judgeNode(ctx, r.env, r.host)

@@ -21,7 +21,7 @@ func Verify(ctx context.Context, e *machine.Env) (commit.Result, error) {
 		return commit.Result{}, err
 	}
 	defer v.closeStore()
-	v.follow(ctx)
+	v.followUp(ctx)
 
 	return v.Result, err
 }

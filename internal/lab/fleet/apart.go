@@ -28,6 +28,7 @@ func (r *FleetEffect) setCommon() {
 	for _, g := range changed[1:] {
 		common.Count += g.Count
 		common.Restarts += g.Restarts
+		common.Drains += g.Drains
 		common.Waits += g.Waits
 		common.Changes = selectBy(common.Changes, g.Changes, shown, true)
 		common.Messages = selectBy(common.Messages, g.Messages, same, true)
@@ -35,6 +36,7 @@ func (r *FleetEffect) setCommon() {
 
 	// A note is common only if it is true of all machines.
 	common.Restarts *= count(common.Restarts == common.Count)
+	common.Drains *= count(common.Drains == common.Count)
 	common.Waits *= count(common.Waits == common.Count)
 	common.Degraded, common.Machines = 0, nil
 	r.Common = common
@@ -49,6 +51,7 @@ func (r *FleetEffect) Own(g Group) Group {
 	g.Changes = selectBy(g.Changes, r.Common.Changes, shown, false)
 	g.Messages = selectBy(g.Messages, r.Common.Messages, same, false)
 	g.Restarts *= count(r.Common.Restarts == 0)
+	g.Drains *= count(r.Common.Drains == 0)
 	g.Waits *= count(r.Common.Waits == 0)
 
 	return g

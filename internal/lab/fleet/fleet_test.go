@@ -27,6 +27,7 @@ func randomEffect(rng *rand.Rand, number int) Effect {
 			State:    []EffectKind{Changed, Unknown, Unchanged, Failed}[rng.IntN(4)],
 			Degraded: count(rng.IntN(3) == 0),
 			Restarts: count(rng.IntN(2) == 0),
+			Drains:   count(rng.IntN(3) == 0),
 			Waits:    count(rng.IntN(4) == 0),
 		},
 	}

@@ -59,7 +59,7 @@ func (r *FleetEffect) check() error {
 		isState := g.State == Changed || g.State == Unchanged || g.State == Unknown || g.State == Failed
 		isCounted := g.Count > 0 && g.Count == len(g.Machines)
 		isWithin := isUpTo(g.Degraded, g.Count) &&
-			isUpTo(g.Restarts, g.Count) &&
+			isUpTo(g.Restarts, g.Count) && isUpTo(g.Drains, g.Count) &&
 			isUpTo(g.Waits, g.Count) && isUpTo(g.MayBeHeld, g.Count)
 		if g.ID == "" || !isState || !isCounted || !isWithin {
 			return fault.RecordingInvalid.Errorf("group %q is damaged", g.ID)

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/plan/states"
 )
 
 // NewEffect returns the changes of a plan on the disk of the machine of a recording or, where old is not nil, relative
@@ -25,6 +26,7 @@ func NewEffect(source string, old, planned *evaluate.Plan, r *tape.Recording) Ef
 	if old == nil {
 		before, after = compare.DiskStates(planned)
 		e.Restarts = count(planned.Restart.Needed)
+		e.Drains = count(planned.Needs() == evaluate.NeedsDrain)
 	} else {
 		before.Items, after.Items = listCodes(old.Diagnostics), listCodes(planned.Diagnostics)
 		if isWhole {
@@ -42,6 +44,7 @@ func NewEffect(source string, old, planned *evaluate.Plan, r *tape.Recording) Ef
 		e.Restarts = count(slices.ContainsFunc(e.Changes, func(c compare.NodeChange) bool {
 			return notifiesKubelet(planned, c) || notifiesKubelet(old, c)
 		}))
+		e.Drains = e.Restarts * count(len(states.ListDrains(old.Node.Effective, planned.Node.Effective)) > 0)
 	}
 	e.Messages = listMessages(messages, own)
 	e.Waits = count(isWaiting(planned, e.Changes))

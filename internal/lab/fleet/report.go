@@ -83,6 +83,7 @@ type Group struct {
 	Count     int                  `json:"count"`
 	Degraded  int                  `json:"degraded"`
 	Restarts  int                  `json:"kubelet_restarts"`      // machines whose kubelet is restarted
+	Drains    int                  `json:"drains"`                // machines that must be drained first
 	Waits     int                  `json:"wait_for_registration"` // nodes that have joined: labels or taints come later
 	MayBeHeld int                  `json:"may_be_held"`           // of which it is not known whether a hold is true
 	Changes   []compare.NodeChange `json:"changes"`
@@ -225,6 +226,7 @@ func (r *FleetEffect) addGroup(g Group) {
 	known.Count += g.Count
 	known.Degraded += g.Degraded
 	known.Restarts += g.Restarts
+	known.Drains += g.Drains
 	known.Waits += g.Waits
 	known.MayBeHeld += g.MayBeHeld
 	known.Machines = append(known.Machines, g.Machines...)

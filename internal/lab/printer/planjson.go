@@ -63,11 +63,14 @@ type planDocument struct {
 	// CheckedBy is the path of the kubelet's binary that has judged its flags and configuration, or "rules".
 	CheckedBy string `json:"kubelet_checked_by"`
 	// Identity is the one of another machine on this disk, which is set aside.
-	Identity    *identity.Previous     `json:"identity,omitempty"`
-	Node        nodeDocument           `json:"node"`
-	Files       []fileDocument         `json:"files"`
-	Restart     restartDocument        `json:"restart"`
-	Units       []unitDocument         `json:"units"` // notified by managed files, in the order of their actions
+	Identity *identity.Previous `json:"identity,omitempty"`
+	Node     nodeDocument       `json:"node"`
+	Files    []fileDocument     `json:"files"`
+	Restart  restartDocument    `json:"restart"`
+	// Needs is nothing, units, kubelet or drain: what applying the plan needs of the node. "": it is not complete.
+	Needs       evaluate.Need          `json:"needs,omitempty"`
+	Drains      []string               `json:"drain_because,omitempty"` // why the node must be drained first
+	Units       []unitDocument         `json:"units"`                   // notified by managed files, in the order of their actions
 	Stages      []evaluate.StageReport `json:"stages"`
 	Diagnostics []Diagnostic           `json:"diagnostics"`
 }
@@ -139,6 +142,9 @@ func PlanDocument(v View) any {
 		Restart:       restartDocument{p.Restart, "boot"},
 	}
 	d.Restart.Because = orEmpty(d.Restart.Because)
+	if p.Complete {
+		d.Needs, d.Drains = p.Needs(), p.Drains
+	}
 	for _, c := range p.Changes {
 		d.Files = append(d.Files, newFileDocument(c))
 	}

@@ -92,6 +92,33 @@ type Changed struct {
 	Changes []FileChange // sorted by path
 	Restart Restart
 	Units   []hostfiles.UnitChange // other units that managed files notify, in the order in which they are acted on
+	Drains  []string               // why the node must be drained before the kubelet is restarted; nil: it need not
+}
+
+// Need is what a plan needs of its node. The greatest one decides when it may be applied to a node with pods.
+type Need string
+
+// The needs, the greatest last.
+const (
+	NeedsNothing Need = "nothing" // nothing is restarted
+	NeedsUnits   Need = "units"   // units other than the kubelet's are restarted
+	NeedsKubelet Need = "kubelet" // the kubelet is restarted; pods run on
+	NeedsDrain   Need = "drain"   // pods may be rejected when the kubelet is restarted
+)
+
+// Needs returns the greatest need of the changes.
+func (c Changed) Needs() Need {
+	isActedOn := func(u hostfiles.UnitChange) bool { return len(u.Because) > 0 }
+	switch {
+	case len(c.Drains) > 0:
+		return NeedsDrain
+	case c.Restart.Needed:
+		return NeedsKubelet
+	case slices.ContainsFunc(c.Units, isActedOn):
+		return NeedsUnits
+	}
+
+	return NeedsNothing
 }
 
 // diff compares the managed files on the disk with the finished node.
@@ -99,7 +126,7 @@ type Changed struct {
 // Inputs: the finished node, the previous identity, and what observe returned. Result: one change for each managed
 // file, and whether the kubelet must be restarted. Fails with a managed file that cannot be read.
 func diff(n desired.Node, previous *identity.Previous, o Observed) (Changed, Findings) {
-	var out Changed
+	out := Changed{Drains: o.drains}
 	for _, s := range slices.Concat(o.files, o.removed) {
 		if s.failure == nil {
 			out.Changes = append(out.Changes, s.FileChange)

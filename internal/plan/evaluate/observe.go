@@ -30,6 +30,7 @@ type Observed struct {
 
 	owners  map[string]string    // packages of the system, by the path of a file that the plan would change
 	targets []tape.ManagedTarget // of the current generation
+	drains  []string             // why the node must be drained before the kubelet is restarted
 }
 
 // observedFile is one managed file: its change, or why that is not known.
@@ -65,8 +66,10 @@ func observe(ctx context.Context, in observation) (o Observed) {
 	}
 
 	o.owners = in.askPackages(ctx, o.files)
-	o.removed = slices.Concat(in.observePrevious(ctx), in.observeStates(ctx, o))
+	config := in.compareConfig(o)
+	o.removed = slices.Concat(in.observePrevious(ctx), in.observeStates(ctx, config))
 	in.observeUndeclared(ctx, &o)
+	o.drains = in.listDrains(config, o)
 
 	return o
 }
@@ -194,9 +197,8 @@ func (in observation) observeUndeclared(ctx context.Context, o *Observed) {
 	}
 }
 
-// observeStates returns the states of the kubelet's managers with which the planned kubelet would not start. They are
-// removed in the commit, and the kubelet makes new ones.
-func (in observation) observeStates(ctx context.Context, o Observed) (out []observedFile) {
+// compareConfig compares the kubelet's configuration on the disk with the planned one; nil if it is not known.
+func (in observation) compareConfig(o Observed) *states.Change {
 	var files []states.PlannedFile
 	for _, s := range o.files {
 		files = append(files, states.PlannedFile{
@@ -206,7 +208,42 @@ func (in observation) observeStates(ctx context.Context, o Observed) (out []obse
 			IsFailed: s.failure != nil,
 		})
 	}
-	change := states.Compare(in.basis, in.node, files)
+
+	return states.Compare(in.basis, in.node, files)
+}
+
+// listDrains returns why the node must be drained before the kubelet is restarted with the plan. A node that has not
+// joined has no pods of the cluster. A change whose effect on the configuration is not known counts.
+func (in observation) listDrains(config *states.Change, o Observed) (why []string) {
+	if !in.basis.Kubelet.Joined {
+		return nil
+	}
+
+	if in.previous != nil && !in.previous.Damaged {
+		why = append(why, in.previous.WhyRestart())
+	}
+	for _, s := range o.removed {
+		if s.File.Purpose == "state" && s.failure == nil {
+			why = append(why, s.File.Path+" is removed: "+s.Why)
+		}
+	}
+	for _, s := range slices.Concat(o.files, o.undeclared) {
+		isOfKubelet := s.File.Purpose == "kubelet-config" || s.File.Purpose == "kubelet-flags"
+		isUnknown := config == nil || s.File.Kind == desired.Missing
+		if isOfKubelet && isUnknown && s.Changes() {
+			why = append(why, s.File.Path+" changes, and what it changes is not known")
+		}
+	}
+	if config != nil {
+		why = append(why, config.Drains()...)
+	}
+
+	return why
+}
+
+// observeStates returns the states of the kubelet's managers with which the planned kubelet would not start. They are
+// removed in the commit, and the kubelet makes new ones.
+func (in observation) observeStates(ctx context.Context, change *states.Change) (out []observedFile) {
 	if change == nil {
 		return nil
 	}

@@ -68,9 +68,11 @@ type planDocument struct {
 	Files    []fileDocument     `json:"files"`
 	Restart  restartDocument    `json:"restart"`
 	// Needs is nothing, units, kubelet or drain: what applying the plan needs of the node. "": it is not complete.
-	Needs       evaluate.Need          `json:"needs,omitempty"`
-	Drains      []string               `json:"drain_because,omitempty"` // why the node must be drained first
-	Units       []unitDocument         `json:"units"`                   // notified by managed files, in the order of their actions
+	Needs evaluate.Need `json:"needs,omitempty"`
+	// Drains has why the node must be drained first.
+	Drains []string `json:"drain_because,omitempty"`
+	// Units are notified by managed files, in the order of their actions.
+	Units       []unitDocument         `json:"units"`
 	Stages      []evaluate.StageReport `json:"stages"`
 	Diagnostics []Diagnostic           `json:"diagnostics"`
 }

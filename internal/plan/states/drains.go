@@ -38,8 +38,8 @@ func (c *Change) Drains() (why []string) {
 	return why
 }
 
-// maySetMore reports whether the kubelet or its unit may find flags or fields in a file of the site: in a drop-in of the
-// configuration or of the unit, or in a file of environment variables.
+// maySetMore reports whether the kubelet or its unit may find flags or fields in a file of the site: in a drop-in of
+// the configuration or of the unit, or in a file of environment variables.
 func (c *Change) maySetMore(f PlannedFile) bool {
 	isDropIn := path.Ext(f.Path) == ".conf" && path.Dir(f.Path) == c.node.FindPath("config-dir")
 	isOfUnit := slices.ContainsFunc(hostfiles.ListUnitFiles(c.node), func(u desired.File) bool {

@@ -14,7 +14,7 @@ func (e *Env) DetectorHost(w Where) *detector.Host {
 	o := detector.HostConfig{
 		Root:    w.Root,
 		Redact:  e.Redactor.String,
-		NoSite:  func() bool { return verifier(w.Root) != nil },
+		NoSite:  func() bool { return Verifier(w.Root) != nil },
 		Digests: filepath.Join(w.StateDir(), detector.CacheFile),
 	}
 	if w.Hardware != "" {

@@ -34,7 +34,7 @@ func (e *Env) Load(w Where) *LoadedSite {
 	files := w.Files
 	if files == nil {
 		files = lang.OS()
-		o.Verify = verifier(w.Root)
+		o.Verify = Verifier(w.Root)
 	}
 	signed := o
 	isDraft := !w.MustBeSigned && len(w.Config) > 0
@@ -55,8 +55,10 @@ func (e *Env) Load(w Where) *LoadedSite {
 			))
 		}
 	}
-	if refused := checkCounter(w.StateDir(), l.Site.Counter); refused != nil {
-		l.Diags = append(l.Diags, refused)
+	if !isDraft && o.Verify != nil && !l.Diags.HasErrors() {
+		if refused := checkCounters(w.StateDir(), l.Site.SignedLists()); refused != nil {
+			l.Diags = append(l.Diags, refused)
+		}
 	}
 	switch {
 	case signed.Verify == nil:

@@ -21,7 +21,7 @@ type Effective struct {
 	FormatVersion int        `json:"format_version"`
 	Digest        string     `json:"digest"`
 	Signature     string     `json:"signature"`         // see machine.LoadedSite
-	Counter       uint64     `json:"counter,omitempty"` // of a signed site
+	Counter       uint64     `json:"counter,omitempty"` // of a signed list of all layers
 	Layers        []Layer    `json:"layers"`
 	Variables     []Variable `json:"variables"`
 	Overrides     []Override `json:"overrides"`
@@ -32,8 +32,9 @@ type Effective struct {
 
 // Layer is a folder or file of a site, with the state of each of its files. Later layers win.
 type Layer struct {
-	Path  string       `json:"path"`
-	Files []LayerEntry `json:"files"`
+	Path  string           `json:"path"`
+	List  *lang.SignedList `json:"list,omitempty"` // its signed list, if that is of this layer
+	Files []LayerEntry     `json:"files"`
 }
 
 type LayerEntry struct {
@@ -80,7 +81,6 @@ func Effect(e *machine.Env, w lab.Request) (Effective, error) {
 		FormatVersion: 1,
 		Digest:        s.Digest(),
 		Signature:     g.Loaded.Signature,
-		Counter:       s.Counter,
 		Layers:        []Layer{},
 		Variables:     []Variable{},
 		Overrides:     []Override{},
@@ -88,7 +88,10 @@ func Effect(e *machine.Env, w lab.Request) (Effective, error) {
 		Diagnostics:   slices.DeleteFunc(g.Loaded.Diags, origin.IsNote), // the listing has them
 	}
 	for _, l := range s.Layers {
-		layer := Layer{Path: l.Path, Files: []LayerEntry{}}
+		layer := Layer{Path: l.Path, List: l.List, Files: []LayerEntry{}}
+		if l.List != nil && l.List.Name == "" {
+			layer.List, out.Counter = nil, l.List.Counter
+		}
 		for _, f := range l.Files {
 			file := LayerEntry{Path: f.Path, State: f.State, By: f.By}
 			if f.State == lang.Ignored {

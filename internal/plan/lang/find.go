@@ -52,13 +52,19 @@ func (o LoadOptions) places() []string {
 		return o.Paths
 	}
 
-	return DefaultLayers(o.Root)
+	places := DefaultLayers(o.Root)
+	if o.Pulled != "" {
+		places = slices.Insert(places, 1, o.Pulled)
+	}
+
+	return places
 }
 
 // Layer is one place of a site, a folder or a file, with all files in it by name.
 type Layer struct {
 	Path  string
 	Files []LayerFile
+	List  *SignedList // the valid list in its folder; nil: there is none, or no signature was checked
 }
 
 // LayerFile is a file of a layer.
@@ -80,7 +86,7 @@ func (f LayerFile) WhyIgnored() string {
 		return "folders below a layer are not searched"
 	case base == LockFile:
 		return "locks of detectors"
-	case base == ListFile, base == signatureFile:
+	case base == ListFile, base == SignatureFile:
 		return "the signed list of the site's files"
 	case base == RepositoryFile:
 		return "it names the layers, and is part of none"
@@ -145,7 +151,7 @@ func find(fsys Files, opts LoadOptions) ([]Layer, hcl.Diagnostics) {
 		if len(opts.Paths) > 0 {
 			f.addPath(path.Clean(p))
 		} else {
-			f.addFolder(p, true)
+			f.addFolder(p, p != opts.Pulled)
 		}
 	}
 	f.resolve()
@@ -370,7 +376,7 @@ func (f *finder) check(file *LayerFile) {
 	switch {
 	case err != nil:
 		f.Report(cannotRead(file.Path, err))
-	case f.isMask(file.Path, st):
+	case isMask(f.fsys, file.Path, st):
 		file.State = Mask
 	default:
 		file.State = InEffect
@@ -383,11 +389,11 @@ func isLink(st fs.FileInfo) bool {
 }
 
 // isMask reports whether a name is a link to /dev/null, which hides the files of that name.
-func (f *finder) isMask(name string, st fs.FileInfo) bool {
+func isMask(fsys Files, name string, st fs.FileInfo) bool {
 	if !isLink(st) {
 		return false
 	}
-	target, err := f.fsys.Readlink(name)
+	target, err := fsys.Readlink(name)
 
 	return err == nil && target == "/dev/null"
 }

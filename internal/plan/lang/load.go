@@ -28,6 +28,7 @@ import (
 type LoadOptions struct {
 	Paths   []string       // files and directories in place of the default layers, the later wins (--config)
 	Root    string         // the search directories are below it
+	Pulled  string         // the folder of a layer after the image's, which was pulled; "": none
 	Stages  []stages.Stage // the stage types
 	Version string         // of prelet, for required_version; not checked if it is not a version
 
@@ -49,11 +50,8 @@ func Load(fsys Files, opts LoadOptions) (*Site, hcl.Diagnostics) {
 		files, diags = read(fsys, listInEffect(layers))
 	}
 
-	var counter uint64
 	if opts.Verify != nil && (!diags.HasErrors() || origin.Code(diags) == fault.NoSite) {
-		var refused *hcl.Diagnostic
-		counter, refused = checkSigned(fsys, opts, files)
-		if refused != nil {
+		if refused := checkSigned(fsys, opts, layers, files); refused != nil {
 			diags = hcl.Diagnostics{refused}
 		}
 	}
@@ -64,7 +62,6 @@ func Load(fsys Files, opts LoadOptions) (*Site, hcl.Diagnostics) {
 	if !diags.HasErrors() {
 		s, diags = Parse(files, opts)
 	}
-	s.Counter = counter
 	s.Layers = layers
 
 	return s, append(notes, diags...)

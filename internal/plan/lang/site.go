@@ -40,7 +40,6 @@ type Site struct {
 	Templates map[string]hclsyntax.Expression // the *.tftpl files, by name without folder
 	Data      map[string]cty.Value            // of the data files, by name without folder
 	Secrets   []string                        // what in the files is evidently a secret
-	Counter   uint64                          // of a signed site; 0: no signature was checked
 
 	mentions *sync.Map // a Mentions for each expression that has been asked for
 }

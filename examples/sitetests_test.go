@@ -189,7 +189,7 @@ func holdsOf(facts map[string]any) []string {
 	gpuBytes, _ := memory["gpu_bytes"].(float64)
 	gpus, nics := countFacts(facts, "accelerators", "kind", "gpu"), len(listFacts(facts, "nics"))
 
-	return []string{
+	all := []string{
 		fmt.Sprintf("length(local.hw.gpus) < %d", gpus),
 		fmt.Sprintf("length(local.hw.nics) < %d", nics),
 		fmt.Sprintf(`length([for n in local.hw.nics : n if n.link == "up"]) < %d`, countFacts(facts, "nics", "link", "up")),
@@ -204,6 +204,13 @@ func holdsOf(facts map[string]any) []string {
 		fmt.Sprintf("length(local.hw.cpu.cores) < %d", len(listFacts(cpu, "cores"))),
 		`length([for u, s in local.hw.units : u if s == "done"]) < 2`,
 	}
+	if memory["hugepages_asked"] != nil { // else the facts are older, and an expression that needs it is an error
+		memory["hugepages_asked"] = pages
+		all = append(all,
+			"anytrue([for size, n in local.hw.memory.hugepages_asked : lookup(local.hw.memory.hugepages, size, 0) < n])")
+	}
+
+	return all
 }
 
 // TestNoFalseHoldByHardware holds that no recorded machine is held by what the kernel reports of it, also if a device of

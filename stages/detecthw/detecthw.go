@@ -231,7 +231,7 @@ func (s Stage) Gather(
 		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(cfg.Range, failure)}
 	}
 
-	diags := warnOfUnknown(cfg, facts)
+	diags := append(warnOfUnknown(cfg, facts), warnOfHugePages(cfg, facts)...)
 
 	chosen := detectorsAttr.Of(cfg)
 	isChosen := func(name string) bool {
@@ -376,6 +376,10 @@ func factsOutput(
 		for name := range facts.Interfaces {
 			withheld = append(withheld, tape.Pointer("interfaces", name, "addresses"))
 		}
+	}
+
+	if facts.Memory.HugePagesAsked == nil {
+		withheld = append(slices.Clip(withheld), "/memory/hugepages_asked")
 	}
 
 	v, err = withhold(v, "facts", withheld)

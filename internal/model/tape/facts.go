@@ -79,6 +79,8 @@ type CPUCore struct {
 type Memory struct {
 	TotalBytes *int64         `json:"total_bytes"` // MemTotal
 	HugePages  map[string]int `json:"hugepages"`
+	// As the kernel's command line and sysctl.d ask for. Nil in recordings made before there was this fact.
+	HugePagesAsked map[string]int `json:"hugepages_asked"`
 	// Of NUMA nodes without CPUs, next to NVIDIA's GPUs: memory of the GPUs that the driver has made the system's.
 	GPUBytes *int64 `json:"gpu_bytes"`
 	// Of all memory controllers, since the boot (EDAC).

@@ -195,7 +195,7 @@ var sections = [...]struct {
 	{[]string{"interfaces", "default_route"}, (*detection).readInterfaces},
 	{[]string{"product", "bios", "chassis", "baseboard", "virtualization"}, (*detection).readProduct},
 	{[]string{"block_devices"}, (*detection).readBlockDevices},
-	{[]string{"kernel", "os", "machine_id"}, (*detection).readSystem},
+	{[]string{"kernel", "os", "machine_id", "memory.hugepages_asked"}, (*detection).readSystem},
 	{[]string{"runtime"}, func(d *detection) error {
 		_, err := d.readRuntime()
 		return err
@@ -306,7 +306,7 @@ func emptyFacts() tape.Facts {
 			Cores:   []tape.CPUCore{},
 			Offline: []int{},
 		},
-		Memory:       tape.Memory{HugePages: map[string]int{}},
+		Memory:       tape.Memory{HugePages: map[string]int{}, HugePagesAsked: map[string]int{}},
 		NUMA:         []tape.NUMANode{},
 		BlockDevices: []tape.BlockDevice{},
 		PCI:          []tape.PCIDevice{},

@@ -99,8 +99,8 @@ func compareFacts(t *testing.T, facts tape.Facts, fact string, want, got any) {
 	switch want := want.(type) {
 	case map[string]any:
 		fields, _ := got.(map[string]any)
-		isWhole := strings.HasSuffix(fact, "hugepages") || fact == "guids" // the names are facts as well
-		if isWhole && len(fields) != len(want) {
+		isWhole := strings.Contains(fact, "hugepages") || fact == "guids" // the names are facts as well
+		if isWhole && len(fields) != len(want) && !strings.HasPrefix(fact, "evidence") {
 			t.Errorf("%s: got %v, want %v", fact, got, want)
 		}
 		for name, value := range want {

@@ -63,7 +63,7 @@ func (d *detection) readMemory() error {
 		d.setSource("memory.hugepages", "sys/kernel/mm/hugepages/")
 	}
 
-	d.facts.Memory = tape.Memory{TotalBytes: &total, HugePages: hugePages}
+	d.facts.Memory = tape.Memory{TotalBytes: &total, HugePages: hugePages, HugePagesAsked: map[string]int{}}
 	d.readMemoryErrors()
 	d.setSource("numa", nodesFolder+"/")
 

@@ -123,7 +123,7 @@ func namesOf(element map[string]any, i int) []string {
 
 // hasNames reports whether an object is a map by names of devices, and not of facts.
 func hasNames(name string) bool {
-	return name == "interfaces" || name == "guids" || name == "hugepages"
+	return name == "interfaces" || name == "guids" || strings.HasPrefix(name, "hugepages")
 }
 
 // walkFacts calls visit for each part of the facts, the outer first.

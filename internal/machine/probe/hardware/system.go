@@ -8,12 +8,13 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 )
 
-// readSystem reads kernel, distribution and machine id.
+// readSystem reads kernel, distribution and machine id, and the huge pages that are asked for.
 func (d *detection) readSystem() error {
 	const releaseFile, idFile = "proc/sys/kernel/osrelease", "etc/machine-id"
 
 	d.facts.Kernel.Release = d.readNonEmpty("kernel.release", releaseFile)
 	d.readMachineCheck()
+	d.readHugePagesAsked()
 	d.readOSRelease()
 
 	id := d.readNonEmpty("machine_id", idFile)

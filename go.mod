@@ -70,6 +70,8 @@ require (
 	github.com/hiddeco/sshsig v0.2.0
 	github.com/jaypipes/ghw v0.26.0
 	github.com/moby/sys/mountinfo v0.7.2
+	github.com/opencontainers/go-digest v1.0.0
+	github.com/opencontainers/image-spec v1.1.1
 	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/prelet/prelet/plugins v0.0.0
 	github.com/spf13/pflag v1.0.10
@@ -82,6 +84,7 @@ require (
 	k8s.io/api v0.37.2
 	k8s.io/cli-runtime v0.37.2
 	k8s.io/cri-api v0.36.3
+	oras.land/oras-go/v2 v2.7.0
 )
 
 require (

@@ -342,6 +342,8 @@ func canaryLines() map[string][]canaryLine {
 		"import": {{
 			"ROOT/etc/join.yaml", "--server", "10.0.0.1:6443", "--ca-cert-hash", "PIN", "--out", "@/imported",
 		}},
+		"push": {{"ROOT/etc/prelet", "oci-layout:@/layout:t"}},
+		"pull": {{"oci-layout:@/layout:t"}, {"oci-layout:@/layout:t", "@/pulled"}},
 		"plan": {
 			{"VARS"},
 			{"--kubelet", "@/kubelet", "VARS"},

@@ -43,6 +43,7 @@ func TestFlagsHaveOneMeaning(t *testing.T) {
 		"report --against":      "a page has one comparison",
 		"test --config":         "the default is the folder of the test file",
 		"init --root":           "only with --from-node",
+		"init --ca-file":        "it has the CA of the cluster, not of a registry",
 		"status --long":         "what is shown in addition depends on the command",
 		"detectors list --long": "what is shown in addition depends on the command",
 	}
@@ -115,6 +116,8 @@ func TestCommandsHaveRoot(t *testing.T) {
 		"fleet merge":     "reads reports",
 		"fmt":             "is about files",
 		"import":          "is about a file",
+		"pull":            "is about a registry",
+		"push":            "is about a folder",
 		"schema":          "is about the language",
 		"test":            "is about sites with recorded machines",
 		"verify":          "is about the kubelet of this machine",

@@ -290,6 +290,8 @@ func (a *cli) commands() map[string]func() *cobra.Command {
 		"fmt":       a.fmt,
 		"schema":    a.schema,
 		"import":    a.importSite,
+		"push":      a.push,
+		"pull":      a.pull,
 		"plan":      a.plan,
 		"upgrade":   a.upgrade,
 		"fleet":     a.fleetCommand,

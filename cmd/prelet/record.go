@@ -65,3 +65,13 @@ func requireArgs(most int, what string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// requireBoth refuses all but two arguments. what describes them.
+func requireBoth(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return fault.Usage.Errorf("%s takes %s", c.CommandPath(), what)
+		}
+		return nil
+	}
+}

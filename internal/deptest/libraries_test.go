@@ -23,6 +23,8 @@ func libraries() []Library {
 		{"cmd/prelet", "github.com/coreos/go-systemd/v22/daemon", "sends to the notify socket"},
 		{"cmd/prelet", "github.com/coreos/go-systemd/v22/dbus", "asks systemd for units and jobs"},
 		{"cmd/prelet", "github.com/coreos/go-systemd/v22/journal", "sends to journald"},
+		{"cmd/prelet", "oras.land/oras-go/v2/registry/remote", "makes every request to a registry"},
+		{"cmd/prelet", "oras.land/oras-go/v2/registry/remote/credentials", "reads passwords of registries"},
 		{"cmd/prelet", "github.com/schollz/progressbar/v3", "draws the progress line"},
 		{"cmd/kubectl-prelet", "k8s.io/cli-runtime/pkg/printers", "prints tables as kubectl does"},
 		{"cmd/prelet-detect", "github.com/hashicorp/go-plugin", "speaks to a detector"},

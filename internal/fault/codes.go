@@ -70,6 +70,8 @@ const (
 	ClusterCA        Code = "cluster-ca"
 	ClusterDenied    Code = "cluster-denied"
 	ClusterUnusable  Code = "cluster-unusable"
+	Registry         Code = "registry"
+	RegistryDenied   Code = "registry-denied"
 	FileMissing      Code = "file-missing"
 	FileLate         Code = "file-late"
 	FileUnusable     Code = "file-unusable"
@@ -124,8 +126,10 @@ var exitStatuses = map[Code]int{
 	TestFailed:         3,
 	CredentialMissing:  11,
 	ClusterUnreachable: 20,
+	Registry:           20,
 	ClusterUntrusted:   21,
 	ClusterDenied:      22,
+	RegistryDenied:     22,
 	NodeNameTaken:      22,
 	ClusterUnusable:    23,
 	FileLate:           30,

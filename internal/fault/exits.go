@@ -58,8 +58,8 @@ func ExitStatuses() []ExitStatus {
 		},
 		{
 			20,
-			"No apiserver answered by the deadline.",
-			"the operators of the network or the cluster",
+			"No apiserver answered by the deadline; or no registry did, or what it has is not a site.",
+			"the operators of the network, the cluster or the registry",
 			AgainYes,
 		},
 		{
@@ -70,8 +70,8 @@ func ExitStatuses() []ExitStatus {
 		},
 		{
 			22,
-			"The cluster denies access: token, certificate, rights; or another machine has the node's name.",
-			"the cluster's operators",
+			"The cluster or a registry denies access: token, certificate, rights; or another machine has the node's name.",
+			"the operators of the cluster or the registry",
 			AgainYes,
 		},
 		{23, "The server's response cannot be used.", "the cluster's operators", AgainYes},

@@ -32,6 +32,7 @@ type Request struct {
 	KubeletVersion string   // in place of the installed kubelet's; "" is that one
 	Kubelets       []string // binaries of this machine in place of the installed one; upgrade takes several
 
+	Registry      Registry                      // how references in Config are resolved
 	Repository    repository.File               // defaults of the fields above, for commands that read it
 	Binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
 	TakesKubelets bool                          // more than one

@@ -2,7 +2,8 @@
 //
 // Each package below it is one service, and knows no site and no plan: systemd speaks to PID 1 and reads its journal
 // and clock; unitfile reads and edits units; nodefile reads a file with a deadline and a limit; atomicfile replaces
-// one; machineid, apiaddress and signature check machine ids, addresses of API servers and signed texts.
+// one; machineid, apiaddress and signature check machine ids, addresses of API servers and signed texts; registry gets
+// sites from servers that are not trusted.
 //
 // The wing imports model and fault. It never decides: a package here that knows why it is called is in the wrong wing.
 //

@@ -86,22 +86,23 @@ func (o ImportOptions) check() error {
 		return fault.Usage.Errorf("--out is missing: the folder for the site, new or empty")
 	}
 
-	return checkNewFolder(o.Dir)
+	return checkNewFolder("--out", o.Dir)
 }
 
 // checkNewFolder refuses a folder that is not new and not empty.
-func checkNewFolder(dir string) error {
+func checkNewFolder(name, dir string) error {
 	entries, err := nodefile.ReadDir(dir)
 	switch {
 	case err == nil && len(entries) > 0:
 		return fault.Usage.Errorf(
-			"--out %s: the folder is not empty, and nothing is overwritten; name a new one",
+			"%s %s: the folder is not empty, and nothing is overwritten; name a new one",
+			name,
 			dir,
 		)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fault.Usage.Errorf("--out %s: this is a file; name a folder that is new or empty", dir)
+		return fault.Usage.Errorf("%s %s: this is a file; name a folder that is new or empty", name, dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fault.CannotWrite.Errorf("--out %s: %s", dir, err)
+		return fault.CannotWrite.Errorf("%s %s: %s", name, dir, err)
 	}
 	return nil
 }

@@ -1,0 +1,95 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/model/texts"
+)
+
+// maxText bounds a text of a server in a message, in characters.
+const maxText = 300
+
+// describe returns the fault of a call that failed.
+func (s *session) describe(verb string, ref Reference, err error) error {
+	var known *fault.Fault
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+
+	f := &fault.Fault{
+		Code:    fault.Registry,
+		Summary: fmt.Sprintf("cannot %s %s", verb, ref),
+		Why:     s.clean(reasonOf(err)),
+	}
+	var response *errcode.ErrorResponse
+	isResponse := errors.As(err, &response)
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, context.Canceled):
+		f.Code, f.Why = fault.Interrupted, "it was stopped"
+	case errors.Is(err, auth.ErrBasicCredentialNotFound),
+		isResponse && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
+		f.Code = fault.RegistryDenied
+		f.Next = "give credentials that may " + verb + " there"
+	case errors.As(err, &untrusted):
+		f.Next = "name the CA of this registry, if it is not one of the system's"
+	}
+
+	return f
+}
+
+// reasonOf returns why a call failed, without what its summary has.
+func reasonOf(err error) string {
+	var response *errcode.ErrorResponse
+	var request *url.Error
+	switch {
+	case errors.As(err, &response):
+		text := http.StatusText(response.StatusCode)
+		if len(response.Errors) > 0 {
+			text = response.Errors.Error()
+		}
+		return fmt.Sprintf("HTTP %d from %s: %s", response.StatusCode, response.URL.Host, text)
+	case errors.Is(err, errdef.ErrNotFound):
+		return "it does not exist there (HTTP 404)"
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return "it asks for a password, and none is known for it"
+	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData):
+		return "its content is not that of its digest: " + err.Error()
+	case errors.As(err, &request):
+		return request.Err.Error()
+	}
+
+	return err.Error()
+}
+
+// urlParts finds the user and the query of a URL, which may be credentials.
+var urlParts = texts.LazyRegexp(`(://)[^/@\s"]*@|\?[^\s"]*`)
+
+// clean returns a text that a server may have written for a message: in one line, short, and without credentials.
+func (s *session) clean(text string) string {
+	text = urlParts().ReplaceAllString(s.redactor.String(text), "$1")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	if short := []rune(text); len(short) > maxText {
+		text = string(short[:maxText]) + "…"
+	}
+
+	return text
+}

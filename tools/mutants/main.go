@@ -1,7 +1,7 @@
 // Command mutants changes the code of packages in small ways, one at a time, and prints which changes no test of the
 // changed package fails on.
 //
-//	mutants [-n 300] [-seed N] [-o FILE] [-than FILE] PACKAGES...
+//	mutants [-n 300] [-seed N] [-o FILE] [-than FILE] [-only FILE] PACKAGES...
 //
 // The tests of the packages must pass before. A test that hangs for five minutes has failed.
 //
@@ -9,7 +9,7 @@
 // one run of `go test`, so nothing is written into the repository. -n mutants are chosen by the seed. What does not
 // compile does not count, and another mutant takes its place. The result of each, `killed` or `survived`, is a line of
 // FILE. -than reads the lines of an earlier run with the same seed and code: it ends with 1 if a mutant survives that
-// was killed then.
+// was killed then. -only reads the lines of such a file, or those that are printed, and tries these mutants alone.
 package main
 
 import (
@@ -43,6 +43,8 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d (byte %d): %s", filepath.Base(m.File), m.Line, m.Begin, m.What)
 }
 
+func (m mutant) id() string { return m.Package + " " + m.String() }
+
 const (
 	killed   = "killed"
 	survived = "survived"
@@ -54,20 +56,25 @@ func main() {
 	seed := flag.Uint64("seed", 1, "chooses them")
 	out := flag.String("o", "", "write the results into this file")
 	than := flag.String("than", "", "compare with the results in this file")
+	only := flag.String("only", "", "try the mutants in this file alone")
 	flag.Parse()
-	err := run(*n, *seed, *out, *than, flag.Args())
+	err := run(*n, *seed, *out, *than, *only, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(n int, seed uint64, out, than string, packages []string) error {
+func run(n int, seed uint64, out, than, only string, packages []string) error {
 	before, err := read(than)
 	if err != nil {
 		return err
 	}
 	all, err := list(packages)
+	if err != nil {
+		return err
+	}
+	all, err = keep(all, only)
 	if err != nil {
 		return err
 	}
@@ -100,13 +107,13 @@ func run(n int, seed uint64, out, than string, packages []string) error {
 		if result == broken {
 			continue
 		}
-		if _, err := fmt.Fprintf(results, "%s\t%s %s\n", result, m.Package, m); err != nil {
+		if _, err := fmt.Fprintf(results, "%s\t%s\n", result, m.id()); err != nil {
 			return err
 		}
 		if result == survived {
-			fmt.Printf("%s %s\n", m.Package, m)
+			fmt.Println(m.id())
 		}
-		if result == survived && before[m.Package+" "+m.String()] == killed {
+		if result == survived && before[m.id()] == killed {
 			worse++
 			fmt.Println("  which was killed before")
 		}
@@ -119,7 +126,30 @@ func run(n int, seed uint64, out, than string, packages []string) error {
 	return nil
 }
 
-// read returns the results in a file, or none without a file.
+// keep returns the mutants in a file, or all without a file. Each must be one of the packages as they are.
+func keep(all []mutant, file string) ([]mutant, error) {
+	if file == "" {
+		return all, nil
+	}
+	only, err := read(file)
+	if err != nil {
+		return nil, err
+	}
+	var kept []mutant
+	for _, m := range all {
+		if _, is := only[m.id()]; is {
+			kept = append(kept, m)
+			delete(only, m.id())
+		}
+	}
+	for id := range only {
+		return nil, fmt.Errorf("%s: no such mutant in these packages: %s", file, id)
+	}
+
+	return kept, nil
+}
+
+// read returns the results in a file, or none without a file. A line without a result has "".
 func read(file string) (map[string]string, error) {
 	results := map[string]string{}
 	if file == "" {
@@ -127,7 +157,11 @@ func read(file string) (map[string]string, error) {
 	}
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
-		result, id, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		line = strings.TrimSpace(line)
+		result, id, hasResult := strings.Cut(line, "\t")
+		if !hasResult {
+			result, id = "", line
+		}
 		results[id] = result
 	}
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -40,5 +42,28 @@ func f(a, b int) bool {
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("mutants: got %q, want %q", got, want)
+	}
+}
+
+// TestKeep keeps the mutants of a file, with results or as they are printed, and refuses one that is not there.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	all := []mutant{{Package: "p", File: "/a.go", Line: 1, What: "x"}, {Package: "p", File: "/a.go", Line: 2, What: "x"}}
+	for text, want := range map[string]int{
+		"p a.go:2 (byte 0): x\n": 1,
+		"killed\tp a.go:1 (byte 0): x\nsurvived\tp a.go:2 (byte 0): x\n": 2,
+		"p a.go:3 (byte 0): x\n": -1,
+	} {
+		file := filepath.Join(t.TempDir(), "only")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := keep(all, file)
+		if (err != nil) != (want < 0) || err == nil && len(kept) != want {
+			t.Errorf("%q: got %v, %v; want %d, an error for -1", text, kept, err, want)
+		}
+	}
+	if kept, err := keep(all, ""); err != nil || len(kept) != len(all) {
+		t.Errorf("without a file: got %v, %v; want all", kept, err)
 	}
 }

@@ -264,7 +264,7 @@ func (b *canaryNode) useVariable() {
 
 // retryBriefly is for a place that makes the cluster unusable.
 func (b *canaryNode) retryBriefly() {
-	b.site = strings.Replace(b.site, `"30s"`, `"100ms"`, 1)
+	b.site = strings.Replace(b.site, goodRetry, `"100ms"`, 1)
 	b.put("/etc/prelet/site.hcl", b.site)
 }
 
@@ -276,7 +276,7 @@ func (b *canaryNode) credential(name, text string) {
 func newCanaryNode(t *testing.T) *canaryNode {
 	t.Helper()
 	b := &canaryNode{testMachine: newMachine(t), dir: filepath.Join(t.TempDir(), "out")}
-	b.site = strings.Replace(strings.Replace(b.site, `"5s"`, `"30s"`, 1), `stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+	b.site = strings.Replace(b.site, `stage "write" "kubelet" {}`, `stage "write" "kubelet" {
   file "motd" {
     path    = "/etc/motd.site"
     content = "a\n"

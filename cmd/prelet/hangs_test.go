@@ -156,7 +156,7 @@ func (h hangingCase) run() (hasWaited bool) {
 	go func() { _ = c.Wait(); close(ended) }()
 
 	const waiting = "prelet: waiting for "
-	end := time.After(2 * time.Minute)
+	end := time.After(10 * time.Minute)
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	isSignalled, isInTime := false, false

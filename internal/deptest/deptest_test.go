@@ -41,7 +41,7 @@ func root(t *testing.T) string {
 // loadModule loads this module, and fails the test when a package cannot be listed: its imports would be incomplete.
 func loadModule(t *testing.T, dir string) Graph {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	g, err := Load(ctx, dir, "./...")
 	must(t, err)

@@ -146,7 +146,7 @@ func (raw) Detect(context.Context, *detectorv1.DetectRequest) (*detectorv1.Detec
 }
 
 // hang blocks until the kit kills the program.
-func hang() { time.Sleep(time.Minute) }
+func hang() { time.Sleep(time.Hour) }
 
 var (
 	ports = sdk.Attr[int]{Name: "ports", Doc: "How many.", Default: new(1)}

@@ -74,7 +74,7 @@ func (b *box) held(t *testing.T, at call, edit func()) ended {
 	select {
 	case e := <-done:
 		return e
-	case <-time.After(30 * time.Second):
+	case <-time.After(10 * time.Minute):
 		t.Fatal("it does not end")
 		return ended{}
 	}
@@ -85,7 +85,7 @@ func waitUntilHeld(t *testing.T, trace string) {
 	t.Helper()
 	const while = 300 * time.Millisecond
 	before := ""
-	for until := time.Now().Add(60 * time.Second); time.Now().Before(until); time.Sleep(while) {
+	for until := time.Now().Add(10 * time.Minute); time.Now().Before(until); time.Sleep(while) {
 		text, _ := os.ReadFile(trace)
 		isOpen := len(text) > 0 && text[len(text)-1] != '\n'
 		if isOpen && string(text) == before {

@@ -26,7 +26,7 @@ func TestDigests(t *testing.T) {
 	ask := func(now func() time.Time) (kept string, a tape.Answer) {
 		host := b.with(func(o *HostConfig) { o.Digests = cache }).host
 		host.now = now
-		_, a, _ = tape.Detector.Ask(t.Context(), host, tape.DetectorReq{Name: "good"})
+		_, a, _ = tape.Detector.Ask(b.context(), host, tape.DetectorReq{Name: "good"})
 
 		return string(host.Digests()), a
 	}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,7 +39,7 @@ func TestFills(t *testing.T) {
 	}
 	done := make(chan result)
 	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), longest)
 		defer cancel()
 		said, ans, _ := tape.Detector.Ask(ctx, b.host, tape.DetectorReq{Name: "fills"})
 		done <- result{said, ans}

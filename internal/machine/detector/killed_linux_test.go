@@ -22,7 +22,7 @@ import (
 const askVariable = "PRELET_TEST_ASKS"
 
 // Its detector is so slow that no deadline ends the wait of this test: twice patience is less.
-const askFor, patience = 3 * time.Minute, time.Minute
+const askFor, patience = 3 * longest, longest
 
 func askAndWait(dir string) {
 	h := New(HostConfig{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd"})

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/prelet/prelet/internal/testing/table"
 
@@ -48,7 +47,7 @@ func TestLandlockVersions(t *testing.T) {
 			) // the last one was ended: without seccomp all that its user runs is
 			said, ans, _ := b.ask(
 				tape.DetectorReq{Name: "tries", Config: config, Allow: tape.Grants{Read: []string{"/open"}}},
-				time.Minute,
+				longest,
 			)
 			if ans.Fault != nil {
 				t.Fatalf("got %s: %s, want an answer", ans.Name(), ans.Why())

@@ -76,7 +76,7 @@ func (b *bench) neighbour() int {
 func (b *bench) tries(config map[string]any, allow tape.Grants) map[string]string {
 	b.t.Helper()
 	_ = os.Remove(filepath.Join(b.dir, "open/made"))
-	said, ans, _ := b.ask(tape.DetectorReq{Name: "tries", Config: config, Allow: allow}, time.Minute)
+	said, ans, _ := b.ask(tape.DetectorReq{Name: "tries", Config: config, Allow: allow}, longest)
 	if ans.Fault != nil {
 		b.t.Fatalf("got %s: %s, want an answer", ans.Name(), ans.Why())
 	}
@@ -266,14 +266,14 @@ func TestLimits(t *testing.T) {
 	for _, name := range []string{"fork-bomb", "shared-hog", "setsid"} {
 		b.install(name)
 	}
-	said, ans, _ := b.ask(tape.DetectorReq{Name: "fork-bomb"}, time.Minute)
+	said, ans, _ := b.ask(tape.DetectorReq{Name: "fork-bomb"}, longest)
 	// It is stopped at some number, or its host ended because it could start no thread any more.
 	n, _ := strconv.Atoi(said.Attributes["children"])
 	if t.Logf("%d children: %s %s", n, said.Attributes["last"], ans.Why()); os.Geteuid() == 0 && ans.Fault == nil &&
 		(n < 1 || n > 64 || said.Attributes["last"] == "ok") {
 		t.Errorf("got %d children (%s), want the limit of processes", n, said.Attributes["last"])
 	}
-	said, ans, _ = b.ask(tape.DetectorReq{Name: "shared-hog"}, time.Minute)
+	said, ans, _ = b.ask(tape.DetectorReq{Name: "shared-hog"}, longest)
 	if said.Attributes["mebibytes"] != "0" {
 		t.Errorf("shared memory: got %s %s, want a refusal", said.Attributes, ans.Why())
 	}
@@ -333,7 +333,7 @@ func TestContained(t *testing.T) {
 		}
 		j := job{program: filepath.Join(b.dir, Programs, "good"), memory: MinMemory}
 		j.request.Ask, j.request.Name = wire.Describe, "good"
-		reply, _, err := b.host.run(t.Context(), j)
+		reply, _, err := b.host.run(b.context(), j)
 		if err != nil || reply.Report.Contained != want {
 			t.Errorf("without %q: got contained %t, error %v; want %t and no error",
 				without, reply.Report.Contained, err, want)

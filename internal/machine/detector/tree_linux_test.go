@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/model/tape"
@@ -108,13 +107,13 @@ func TestScriptBelowRoot(t *testing.T) {
 	allow := tape.Grants{Execute: []string{"/bin/sh"}}
 	const want = "it ended before it was ready (exit status 7)"
 
-	if _, trace, err := b.host.Describe(t.Context(), script, allow); err == nil ||
+	if _, trace, err := b.host.Describe(b.context(), script, allow); err == nil ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("when it is locked: got %v, %q; want %q", err, trace.Stderr, want)
 	}
 	for _, dir := range []string{"", tree} {
 		inner := b.with(func(o *HostConfig) { o.Tree = dir })
-		_, ans, _ := inner.ask(tape.DetectorReq{Name: "script", Allow: allow}, time.Minute)
+		_, ans, _ := inner.ask(tape.DetectorReq{Name: "script", Allow: allow}, longest)
 		why := ans.Why()
 		if !strings.Contains(why, want+".") || !strings.Contains(why, " Its output: this is the script") {
 			t.Errorf("with the tree %q: got %s; want %q and its output", dir, why, want)

@@ -178,10 +178,16 @@ func TestJobsThatAreNotAnswered(t *testing.T) {
 	}
 	p.endJob(firstJob+1, Done)
 	stop := errors.New("SIGTERM")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(time.Millisecond, func() { cancel(stop) })
-	if got, err := c.Restart(ctx, "kubelet.service", time.Minute); got != Unanswered || !errors.Is(err, stop) {
-		t.Errorf("a context that ends: got %s, %v; want its cause", got, err)
+	for after := time.Millisecond; ; after *= 2 { // on a busy machine the job is not queued yet
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(after, func() { cancel(stop) })
+		got, err := c.Restart(ctx, "kubelet.service", time.Hour)
+		if got == Unanswered && errors.Is(err, stop) {
+			break
+		}
+		if after > time.Minute {
+			t.Fatalf("a context that ends: got %s, %v; want its cause", got, err)
+		}
 	}
 
 	p = newPeer(t)

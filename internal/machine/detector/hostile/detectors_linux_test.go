@@ -56,14 +56,14 @@ func runDetector(name string) {
 	switch name {
 	case "sleeper": // the child of other detectors
 		ignoreSignals()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Hour)
 	case "timers": // another process of the user, which has more of them than a detector may
 		n, err := repeat(1<<12, makeTimer)
 		fmt.Println(n, err)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Hour)
 	case "reader": // the child of "page-tables"
 		_ = fillPageTables()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Hour)
 	case "crash-before":
 		fmt.Fprintln(os.Stderr, "loading libvendor.so.1\nvendor library not found: libvendor.so.1")
 		os.Exit(3)

@@ -157,12 +157,13 @@ func (s server) Detect(_ context.Context, r *detectorv1.DetectRequest) (*detecto
 // misbehave crashes, hangs or floods.
 func misbehave(name string) {
 	switch name {
-	case "chatty": // more than a pipe holds
+	case "chatty": // more than a pipe holds, so it takes the time of the stream
+		began := time.Now()
 		for range 1000 {
 			fmt.Fprintln(os.Stderr, strings.Repeat("x", 1<<10))
 		}
 		fmt.Fprintln(os.Stderr, "the driver is older than 1.20")
-		time.Sleep(200 * time.Millisecond) // until the stream has it
+		time.Sleep(max(time.Second, 10*time.Since(began))) // until the stream has the rest
 		os.Exit(1)
 	case "crash-call":
 		fmt.Fprintln(os.Stderr, "ioctl failed: no such device\nassertion failed: table != NULL")

@@ -109,7 +109,7 @@ func tryIoctl(path string) error {
 }
 
 func dial(network, address string) error {
-	c, err := net.DialTimeout(network, address, 200*time.Millisecond)
+	c, err := net.DialTimeout(network, address, 30*time.Second)
 	if err == nil {
 		_ = c.Close()
 	}

@@ -369,7 +369,7 @@ func TestPluginMisbehaves(t *testing.T) {
 		// The others end at the second wait, so that a loaded machine has the time for what they write.
 		ctx, opts := within(t, time.Minute), givingUp(ClientConfig{}, 2)
 		if script == "sleep 300" {
-			ctx, opts = within(t, time.Second), ClientConfig{BackoffMin: 400 * time.Millisecond}
+			ctx, opts = within(t, 5*time.Second), ClientConfig{BackoffMin: 2 * time.Second}
 		}
 		req := withKubeconfig(w.kubeconfig(t, nil, execUser("sh", "-c", script), nil), "")
 		req.KubeconfigName = "the bootstrap kubeconfig"
@@ -395,7 +395,7 @@ func TestPluginLeavesNothing(t *testing.T) {
 	}](t, `
 success: {script: 'sleep 20 & {answer}', limit: 1m}
 failure: {script: sleep 20 >/dev/null & exit 3, want: exit status 3, limit: 1m}
-hanging: {script: sleep 20 & wait, want: did not respond in time, limit: 200ms}
+hanging: {script: sleep 20 & wait, want: did not respond in time, limit: 5s} # until it has started
 `, "answer", answer) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

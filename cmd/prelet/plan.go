@@ -47,6 +47,7 @@ In a repository of sites, .prelet.hcl gives layers, machines and objects that no
 -o json prints a document for each recording; with --names, --summary, --against or --shard
 it prints the report of the groups as one document.
 -o nodes prints the Node objects with which these kubelets would register, for a rehearsal with a scheduler.
+-o capacity prints what the nodes of each pool offer, for an autoscaler that scales it from zero.
 
 --against SITE compares the site with another one over the same machines: a path, a layered site's paths
 with commas between them, or a revision of git.
@@ -69,7 +70,7 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 				return err
 			}
 
-			nodes := nodePrinter{cli: a, from: f.From}
+			nodes := nodePrinter{cli: a, from: f.From, output: f.output.name}
 			sum, err := fleets.Plan(ctx, a.env(), f.toOptions(), func(p planning.Planned) error {
 				if f.isNodes() {
 					return nodes.show(p)
@@ -93,7 +94,7 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 		}),
 	}
 	a.addRecordedFlags(c, &f.where)
-	f.output.addFlag(c, "text", "json", "markdown", "nodes")
+	f.output.addFlag(c, "text", "json", "markdown", "nodes", "capacity")
 	f.addFlags(c)
 	c.Flags().StringArrayVar(&f.against, "against", nil, againstUsage+" (repeatable: one report for each)")
 	c.Flags().StringVar(&f.shard, "shard", "",
@@ -115,8 +116,8 @@ func (f *planFlags) check() (printer.FleetDetail, error) {
 	case err != nil:
 		return 0, err
 	case f.isNodes() && (f.full || isReport || f.detailed || f.failAbove != ""):
-		return 0, fault.Usage.Errorf("-o nodes excludes --full, --names, --summary, --against, --shard, " +
-			"--fail-above and --detailed-exitcode")
+		return 0, fault.Usage.Errorf("-o %s excludes --full, --names, --summary, --against, --shard, "+
+			"--fail-above and --detailed-exitcode", f.output.name)
 	case f.shard != "" && f.failAbove != "":
 		return 0, fault.Usage.Errorf(
 			"--shard plans a part of the machines: give --%s to `prelet fleet merge`", failAboveFlag)
@@ -145,8 +146,8 @@ func (f *planFlags) isEach() bool {
 	return f.full || f.isNodes() || f.output.isJSON() && !isReport
 }
 
-// isNodes reports whether Node objects are printed.
-func (f *planFlags) isNodes() bool { return f.output.name == "nodes" }
+// isNodes reports whether Node objects are printed, or what they offer.
+func (f *planFlags) isNodes() bool { return f.output.name == "nodes" || f.output.name == "capacity" }
 
 // showPlanned prints one plan, or why there is none.
 func (a *cli) showPlanned(p planning.Planned, asJSON bool) error {

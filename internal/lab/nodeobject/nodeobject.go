@@ -21,27 +21,35 @@ import (
 type Set struct {
 	sources map[string]string // by the name of the node
 	assumed map[string]int
+	pools   map[string]*Pool // by what their machines offer
 }
 
 // Add returns the Node of a plan as an object of Kubernetes' API, v1. It fails without a complete plan, without the
 // values that a scheduler needs, and for a second node of one name. source is the recording, "" for this machine.
-func (s *Set) Add(p *evaluate.Plan, source string) (map[string]any, error) {
+func (s *Set) Add(p *evaluate.Plan, source string) (object map[string]any, err error) {
+	err = s.add(p, source, func(m *maker, name string) { object = m.makeNode(name) })
+
+	return object, err
+}
+
+// add calls a function with the maker of a plan's Node and its name, and counts them.
+func (s *Set) add(p *evaluate.Plan, source string, use func(*maker, string)) error {
 	ofFile, _, _ := strings.Cut(path.Base(source), ".prelet")
 	name := cmp.Or(p.NodeName(), ofFile)
 	other, isTaken := s.sources[name]
 	switch f := p.Facts; {
 	case p.Code() != "":
-		return nil, p.Code().Errorf("no complete plan; prelet plan has the reason")
+		return p.Code().Errorf("no complete plan; prelet plan has the reason")
 	case name == ".": // this machine, without a recording
-		return nil, fault.Unread.Errorf("the name of the node is not known; set --hostname-override in the site")
+		return fault.Unread.Errorf("the name of the node is not known; set --hostname-override in the site")
 	case len(content.IsDNS1123Subdomain(name)) > 0:
-		return nil, fault.Unread.Errorf(
+		return fault.Unread.Errorf(
 			"the name of the node is not known, and no Node can have that of the recording, %s; rename the recording",
 			name)
 	case isTaken:
-		return nil, fault.RecordingInvalid.Errorf("node %s is also in %s; remove one of them", name, other)
+		return fault.RecordingInvalid.Errorf("node %s is also in %s; remove one of them", name, other)
 	case f == nil || f.CPU.Logical == nil || f.Memory.TotalBytes == nil:
-		return nil, fault.Unread.Errorf(
+		return fault.Unread.Errorf(
 			"the CPUs and memory of node %s are not known; the site needs a stage detect-hw", name)
 	}
 
@@ -49,17 +57,18 @@ func (s *Set) Add(p *evaluate.Plan, source string) (map[string]any, error) {
 	if p.NodeName() == "" {
 		m.assume("the node has the name of its recording")
 	}
-	object := m.makeNode(name)
 	if s.sources == nil {
 		s.sources = map[string]string{}
 		s.assumed = map[string]int{}
+		s.pools = map[string]*Pool{}
 	}
+	use(&m, name)
 	s.sources[name] = source
 	for _, text := range m.assumed {
 		s.assumed[text]++
 	}
 
-	return object, nil
+	return nil
 }
 
 // Assumed returns the assumptions, each with its number of nodes.

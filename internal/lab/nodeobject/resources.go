@@ -35,7 +35,11 @@ func (m *maker) resources() (capacity, allocatable map[string]string) {
 	}
 	left := map[string]resource.Quantity{}
 	for name, q := range has {
-		left[name] = subtractReserved(n, name, q)
+		r := findReserved(n, name, q)
+		q.Sub(r.kube)
+		q.Sub(r.system)
+		q.Sub(r.eviction)
+		left[name] = q
 	}
 
 	pods := stages.CountPods(n.Effective, n.Flags, int64(*facts.CPU.Logical))
@@ -72,23 +76,22 @@ func formatAll(amounts map[string]resource.Quantity) map[string]string {
 	return out
 }
 
-// subtractReserved subtracts systemReserved, kubeReserved and hard eviction thresholds of the kubelet's configuration.
-func subtractReserved(n desired.Node, name string, left resource.Quantity) resource.Quantity {
+// reserved has the amounts of a resource that a kubelet keeps from pods.
+type reserved struct{ kube, system, eviction resource.Quantity }
+
+// findReserved returns kubeReserved, systemReserved and the threshold of hard eviction of the kubelet's configuration.
+func findReserved(n desired.Node, name string, capacity resource.Quantity) (r reserved) {
 	list, _ := n.Effective["reservedSystemCPUs"].(string)
 	if cpus, err := kubelet.ParseCPUSet(list); name == cpu && err == nil && !cpus.IsEmpty() {
-		left.Sub(*resource.NewQuantity(int64(cpus.Size()), resource.DecimalSI)) // the amounts are ignored
-		return left
+		r.system = *resource.NewQuantity(int64(cpus.Size()), resource.DecimalSI) // the amounts are ignored
+		return r
 	}
 
-	capacity := left.Value()
-	for _, field := range []string{"kubeReserved", "systemReserved"} {
-		if q, err := kubelet.ParseQuantity(stages.Amounts(n.Effective, field)[name]); err == nil {
-			left.Sub(q)
-		}
-	}
-	left.Sub(findThreshold(n, name, capacity))
+	r.kube, _ = kubelet.ParseQuantity(stages.Amounts(n.Effective, "kubeReserved")[name]) // else 0
+	r.system, _ = kubelet.ParseQuantity(stages.Amounts(n.Effective, "systemReserved")[name])
+	r.eviction = findThreshold(n, name, capacity.Value())
 
-	return left
+	return r
 }
 
 // findThreshold returns the threshold of hard eviction of a resource.

@@ -103,7 +103,7 @@ func checkName(name string) error {
 	isOdd := func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsGraphic(r) }
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.HasPrefix(name, ".") ||
 		strings.ContainsFunc(name, isOdd) {
-		return refuse("%q is not the plain name of a file", name)
+		return refuse("%.80q is not the plain name of a file", name)
 	}
 
 	return nil

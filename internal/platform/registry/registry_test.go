@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/testing/ociserver"
@@ -29,7 +33,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 }
 
 // serve starts a registry with TLS, and returns a client that trusts it, and its host.
-func serve(t *testing.T, r *ociserver.Registry) (*Client, string) {
+func serve(t *testing.T, r http.Handler) (*Client, string) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(r)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -274,4 +278,75 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("packed and unpacked: got %q, %v; want %q", again, err, files)
 		}
 	})
+}
+
+// TestHostileRegistries pulls from each hostile registry: it ends in time with the right code and one message, which has
+// no secret, and no other host is given one.
+func TestHostileRegistries(t *testing.T) {
+	t.Parallel()
+	const least = 60
+	if n := len(ociserver.Manners()); n < least {
+		t.Errorf("got %d manners, want at least %d", n, least)
+	}
+	for _, m := range ociserver.Manners() {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			s := m.Start()
+			defer s.Close()
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM(s.CA)
+			c := &Client{
+				Roots: roots, Patience: time.Second, Total: 10 * time.Second,
+				Credential: func(context.Context, string) (string, string, error) { return "u", "canary-password", nil },
+			}
+
+			began := time.Now()
+			got, err := c.Pull(t.Context(), must[Reference](t)(Parse(s.Host+"/"+ociserver.Reference)))
+			took := time.Since(began)
+			text := fmt.Sprint(err)
+			if got != nil || fault.CodeOf(err) != m.Code || !strings.Contains(text, m.Text) {
+				t.Errorf("got %v, %s (%s); want nothing, a message with %q and the code %s", got, text,
+					fault.CodeOf(err), m.Text, m.Code)
+			}
+			if strings.Contains(text, "canary") || strings.Contains(text, "dTpjYW5hcnk") || s.Leaked.Load() {
+				t.Errorf("got %q, and another host was given a secret: %t; want no secret", text, s.Leaked.Load())
+			}
+			isOdd := func(r rune) bool { return !unicode.IsGraphic(r) }
+			if len([]rune(text)) > 500 || strings.ContainsFunc(text, isOdd) {
+				t.Errorf("got a message of %d characters, want one short line: %q", len([]rune(text)), text)
+			}
+			const most = 32 << 20 // with the buffers of sockets
+			if took > time.Minute || s.Requests.Load() > 30 || s.Endless.Load() > most {
+				t.Errorf("got %s, %d requests and %d endless bytes, want at most a minute, 30 and %d", took,
+					s.Requests.Load(), s.Endless.Load(), most)
+			}
+		})
+	}
+}
+
+// TestBlobsElsewhere follows a redirect of the layer to another server with TLS, which gets no password.
+func TestBlobsElsewhere(t *testing.T) {
+	t.Parallel()
+	own := &ociserver.Registry{User: "u", Password: "canary-password"}
+	digest := ociserver.PutSite(own, ociserver.Archive(ociserver.Entry{Name: "a.hcl", Text: "locals {}\n"}))
+	var leaked atomic.Bool
+	_, elsewhere := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leaked.Store(leaked.Load() || r.Header.Get("Authorization") != "" || r.Header.Get("Referer") != "")
+		r.SetBasicAuth(own.User, own.Password)
+		own.ServeHTTP(w, r)
+	}))
+	c, host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			http.Redirect(w, r, "https://"+elsewhere+r.URL.Path, http.StatusTemporaryRedirect)
+			return
+		}
+		own.ServeHTTP(w, r)
+	}))
+	c.Credential = func(context.Context, string) (string, string, error) { return own.User, own.Password, nil }
+
+	got, err := c.Pull(t.Context(), must[Reference](t)(Parse(host+"/"+ociserver.Reference)))
+	if err != nil || got.Digest != digest || len(got.Files) != 1 || leaked.Load() {
+		t.Errorf("got %v, %v, another server was given a password or URL: %t; want %s with a file", got, err,
+			leaked.Load(), digest)
+	}
 }

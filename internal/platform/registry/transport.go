@@ -67,6 +67,7 @@ func (c *Client) open(ref Reference) (*session, error) {
 		TLSClientConfig:        &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableCompression:     true, // a digest is that of the bytes on the line
+		DisableKeepAlives:      true, // what a server sends on an idle connection is printed by net/http, unredacted
 	}
 	retries := &retry.Transport{
 		Base: &patient{s.transport, patience, s.redactor},
@@ -113,6 +114,7 @@ func (c *Client) credential(hide *secret.Redactor) auth.CredentialFunc {
 // checkRedirect follows redirects of blobs, which are compared with their digest. Authorization was removed from a
 // request to another host, by package auth.
 func checkRedirect(next *http.Request, via []*http.Request) error {
+	next.Header.Del("Referer") // the query of a URL may be a password
 	first := via[0]
 	isBlob := (first.Method == http.MethodGet || first.Method == http.MethodHead) &&
 		strings.Contains(first.URL.Path, "/blobs/sha256:")
@@ -192,7 +194,7 @@ type watched struct {
 
 func (w *watched) Read(to []byte) (int, error) {
 	n, err := w.ReadCloser.Read(to)
-	if cause := w.cause(); err != nil && !errors.Is(err, io.EOF) && cause != nil {
+	if cause := w.cause(); err != nil && cause != nil {
 		return n, cause
 	}
 	w.alive()

@@ -337,7 +337,7 @@ e2e-runtime: build ## restart a real containerd 2 with drop-ins, under a real sy
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE="$(CURDIR)/test/boot/.cache" PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
 		PRELET_CONTAINERD="$(CURDIR)/test/boot/.cache/containerd" $(AS_BUILT) test -count=1 -v -timeout 15m \
-		-run '^TestContainerd$$' .
+		-run '^(TestContainerd|TestRuntimes)$$' .
 
 .PHONY: e2e-hostile
 e2e-hostile: build packages ## run hostile detectors under the hardened unit, booted, as root; RUN=TestName selects

@@ -31,9 +31,9 @@ so that the next boot does not have to.
 With --root it checks the root folder of an image that does not run: the site on
 sample machines, the kubelet, whether units are enabled and the gate is in place,
 the users of detectors, the configured runtime, the kernels, permissions, and what
-an image must not contain. Of the image it starts the kubelet only, confined, if that runs
-here: else name its version by --kubelet-version. Checks that need a running
-machine are skipped.
+an image must not contain. Of the image it starts the kubelet and containerd only, confined,
+if they run here: else name the kubelet's version by --kubelet-version. Checks that need a
+running machine are skipped.
 
 Exit status 0 if nothing prevents a boot, 3 otherwise.`,
 		Example: "  prelet doctor\n  prelet doctor --root /mnt/image --kubelet-version 1.36\n" +

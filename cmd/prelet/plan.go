@@ -100,6 +100,9 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 	c.Flags().StringVar(&f.shard, "shard", "",
 		"only part `I/N` of the recordings of a folder, I from 0 to N-1 as JOB_COMPLETION_INDEX has it;\n"+
 			"prints JSON for `prelet fleet merge`")
+	c.Flags().StringVar(&f.Runtime, "runtime", "",
+		"containerd's `PROGRAM` in place of the installed one: it is asked whether it accepts its configuration with "+
+			"the files of the plan")
 	c.Flags().BoolVar(&f.full, "full", false,
 		"print each file whole, and each plan of a folder, not only the groups")
 	c.Flags().BoolVar(&f.strict, "strict", false, strictUsage)

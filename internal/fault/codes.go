@@ -52,6 +52,8 @@ const (
 	KubeletFlag    Code = "kubelet-flag"
 	KubeletGate    Code = "kubelet-gate"
 	KubeletMachine Code = "kubelet-machine"
+	// RuntimeConfig is for files that the container runtime refuses, or was not asked about.
+	RuntimeConfig Code = "runtime-config"
 	// KubeletHeld is for a hold of the site that is true.
 	KubeletHeld Code = "kubelet-held"
 	// KubeletDeprecated is for settings that the installed kubelet still accepts.

@@ -78,6 +78,12 @@ func OpenWorld(e *machine.Env, g *Given, recorded *tape.Recording, store *genera
 	if n.Live == nil || g.KubeletVersion != "" || len(g.Binaries) > 0 {
 		n.rehearse()
 	}
+	if g.runtime != nil {
+		if n.Runtime == nil { // of this machine not all may be read, and of others only the plan is known
+			n.Runtime = &dryrun.RuntimeAsker{Root: rehearsal.NoRoot, Redactor: e.Redactor}
+		}
+		n.Runtime.Binary = g.runtime
+	}
 	if !l.Diags.HasErrors() && !g.IsOlder {
 		n.Found = append(n.Found, unknown...)
 	}

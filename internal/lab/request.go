@@ -32,10 +32,13 @@ type Request struct {
 	KubeletVersion string   // in place of the installed kubelet's; "" is that one
 	Kubelets       []string // binaries of this machine in place of the installed one; upgrade takes several
 
+	Runtime string // containerd's program in place of the installed one; "" is that one
+
 	Registry      Registry                      // how references in Config are resolved
 	Repository    repository.File               // defaults of the fields above, for commands that read it
 	Binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
 	TakesKubelets bool                          // more than one
+	runtime       *kubeletbin.Binary            // that of Runtime
 }
 
 // findRepositories returns the files of repositories that are one folder below the working folder. The root of a
@@ -168,6 +171,12 @@ func (r *Request) Check() error {
 	}
 	if err := r.openKubelets(); err != nil {
 		return err
+	}
+	if r.Runtime != "" {
+		var err error
+		if r.runtime, err = kubeletbin.At(r.Runtime); err != nil {
+			return nodefile.NamedFailure("--runtime ", r.Runtime, "no such program", err)
+		}
 	}
 	for _, path := range r.Config { // links in it are checked when they are read
 		if _, err := nodefile.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -39,6 +39,7 @@ type Node struct {
 	Source    tape.Source
 	Live      *probe.Live             // nil where this machine does not answer
 	Askers    dryrun.Askers           // of kubelets, by version; "" is the installed one
+	Runtime   *dryrun.RuntimeAsker    // of the container runtime; nil: only a recording answers for it
 	Detectors *detector.Host          // nil without Live
 	Store     *generation.Store       // nil where it could not be opened
 	Options   evaluate.RunInput       // of each plan; Plan adds the node's own
@@ -119,6 +120,10 @@ const lastGoodTimeout = 15 * time.Second
 func (n *Node) Plan(ctx context.Context, event func(evaluate.StageReport)) *evaluate.Plan {
 	o := n.Options
 	o.Source = n.env.Hiding(n.Source)
+	if n.Runtime != nil {
+		o.Source = n.env.Hiding(n.Runtime.Over(n.Source))
+		o.FinishedRuntime = n.Runtime.Finish
+	}
 	o.Now = time.Now
 	o.Redact = n.env.Redactor.String
 	o.Event = event

@@ -41,7 +41,13 @@ func (n *Node) OpenLive(values map[string]probe.Given, asks bool) {
 		OnRetry:     n.waits.Retry,
 		WaitClock:   n.waits.AnnounceClock(systemd.WaitClock),
 	}
-	if a := n.newAsker(); asks && a != nil {
+	a := n.newAsker()
+	if a != nil {
+		n.Runtime = &dryrun.RuntimeAsker{
+			Root: nodefile.Root(n.Root), Secret: a.Secret, Redactor: e.Redactor, Folder: a.Folder,
+		}
+	}
+	if asks && a != nil {
 		n.Askers[""] = a
 		options.DryRun = a.Answer
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -300,9 +301,67 @@ func (m *machine) checkDump(what string, want ...string) {
 	}
 }
 
+// TestRuntimes asks each containerd that was built or downloaded about the configuration of an image: what it refuses is
+// an error in its words, which names the first file with which it does.
+func TestRuntimes(t *testing.T) {
+	const root, first, second = "/etc/containerd/config.toml", "/etc/containerd/conf.d/10-a.toml", "/etc/containerd/conf.d/20-b.toml"
+	programs := map[string]string{
+		"1.x": filepath.Join(os.Getenv(kubeVariable), "containerd/usr/bin/containerd"),
+		"2.x": filepath.Join(os.Getenv(containerdVariable), "containerd"),
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		file  string // that it refuses; "": none
+		only  string // the version that is asked; "": each
+	}{
+		"good":         {files: map[string]string{second: "version = 2\n[grpc]\nuid = 0\n"}},
+		"not TOML":     {files: map[string]string{first: "version = \n"}, file: first},
+		"a wrong type": {files: map[string]string{second: "version = 2\n[grpc]\naddress = 3\n"}, file: second},
+		"a wrong type in a plugin": {
+			files: map[string]string{second: "version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nmax_concurrent_downloads = 'hunter2'\n"},
+			file:  second,
+		},
+		"no table of a plugin":  {files: map[string]string{second: "version = 2\n[plugins]\n'io.containerd.grpc.v1.cri' = 3\n"}, file: second},
+		"a version of tomorrow": {files: map[string]string{second: "version = 4\n"}, file: second, only: "2.x"},
+		"a missing import":      {files: map[string]string{root: "version = 2\nimports = ['/opt/x.toml']\n"}, file: root},
+	} {
+		for version, program := range programs {
+			t.Run(name+"/"+version, func(t *testing.T) {
+				if st, err := os.Stat(program); err != nil || st.IsDir() || c.only != "" && c.only != version {
+					t.Skip("make e2e-runtime has the programs; this is asked of version", c.only)
+				}
+				image := t.TempDir()
+				put := func(file, text string) {
+					must(t, os.MkdirAll(filepath.Dir(image+file), 0o755))
+					must(t, os.WriteFile(image+file, []byte(text), 0o644))
+				}
+				put(root, "version = 2\nimports = ['/etc/containerd/conf.d/*.toml']\n")
+				put(first, "version = 2\n")
+				must(t, os.MkdirAll(image+"/usr/bin", 0o755))
+				for file, text := range c.files {
+					put(file, text)
+				}
+				text, err := os.ReadFile(program)
+				must(t, err)
+				must(t, os.WriteFile(image+"/usr/bin/containerd", text, 0o755))
+				cmd := exec.Command("../../bin/prelet", "validate", "--root", image, "--config", "../../examples/minimal")
+				out, _ := cmd.CombinedOutput()
+
+				printed := strings.Join(strings.Fields(string(out)), " ")
+				isRefused := c.file != ""
+				if got := cmd.ProcessState.ExitCode(); isRefused != (got == 10) ||
+					isRefused != strings.Contains(printed, "/usr/bin/containerd refuses "+c.file+":") ||
+					strings.Contains(printed, "was not asked") {
+					t.Errorf("got %d, %s; want refused: %t, and %q named", got, printed, isRefused, c.file)
+				}
+			})
+		}
+	}
+}
+
 // TestContainerd: a real containerd 2 under a real systemd, with a real kubelet on a real cluster. The settings of the
-// site reach containerd, which is restarted before the kubelet; containers go on. Settings that containerd refuses, or
-// with which it has no CRI, are rolled back. A mirror is used without a restart. Without a config.toml, containerd reads
+// site reach containerd, which is restarted before the kubelet; containers go on. Settings that containerd refuses are not
+// written, and those with which it has no CRI are rolled back. A mirror is used without a restart. Without a config.toml, containerd reads
 // no drop-ins. The site is that of examples/containerd.
 func TestContainerd(t *testing.T) {
 	t.Parallel()
@@ -340,10 +399,14 @@ func TestContainerd(t *testing.T) {
 			mirror.asked, other.asked)
 	}
 
-	m.checkRefused("a wrong type", other.url,
-		`enable_cdi = "maybe"`,
-		"containerd.service: its try-restart ended with",
-		"cannot decode TOML string into struct field config.RuntimeConfig.EnableCDI of type bool")
+	before = m.processes()
+	m.configures("two", other.url, `enable_cdi = "maybe"`)
+	const why = "/usr/local/bin/containerd refuses /etc/containerd/conf.d/95-more.toml: toml: cannot decode TOML string into " +
+		"struct field config.RuntimeConfig.EnableCDI of type bool"
+	if r := m.Try("prelet", "run"); r.Exit != 10 || !strings.Contains(strings.Join(strings.Fields(r.Errors), " "), why) {
+		t.Errorf("a wrong type: prelet run: got %+v; want 10, and %q", r, why)
+	}
+	m.checkProcesses("a wrong type", before, false)
 	m.checkRefused("no CRI", other.url,
 		`containerd = { default_runtime_name = "none" }`,
 		"the container runtime answers and has no CRI")

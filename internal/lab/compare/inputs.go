@@ -70,7 +70,8 @@ func findInputs(a, b Generation) []InputChange {
 }
 
 // ListInputs returns the names of the inputs that differ between two plans: files of their sites, without folders, and
-// answers. They are why the plans differ. The reply of the kubelet's binary is left out: it follows from the others.
+// answers. They are why the plans differ. The replies of the kubelet's binary and of the runtime are left out: they follow
+// from the others.
 func ListInputs(before, after *evaluate.Plan) (names []string) {
 	var both [2]Generation
 	for i, p := range []*evaluate.Plan{before, after} {
@@ -81,7 +82,7 @@ func ListInputs(before, after *evaluate.Plan) (names []string) {
 		both[i].Recording = r
 	}
 	for _, i := range findInputs(both[0], both[1]) {
-		if i.Kind != string(tape.KindDryRun) {
+		if i.Kind != string(tape.KindDryRun) && i.Kind != string(tape.KindConfigDump) {
 			names = append(names, i.Name)
 		}
 	}

@@ -120,6 +120,7 @@ var checksByCode = map[fault.Code]string{
 	fault.KubeletDeprecated:  "kubelet",
 	fault.FlagsInvalid:       "kubelet",
 	fault.KubeletMachine:     "machine",
+	fault.RuntimeConfig:      "runtime",
 	fault.ClusterUnreachable: "cluster",
 	fault.ClusterUntrusted:   "cluster",
 	fault.ClusterDenied:      "cluster",

@@ -74,8 +74,8 @@ func (h HermeticNode) Ask(ctx context.Context, q tape.Question) tape.Answer {
 	case tape.KindOriginal:
 		return ownedByRoot(tape.Original, h.Node.Ask(ctx, q))
 	case tape.KindHardware, tape.KindKubelet, tape.KindAccepts, tape.KindServing, tape.KindFile, tape.KindExists,
-		tape.KindDropIns, tape.KindDryRun, tape.KindUnit, tape.KindLogind, tape.KindHost, tape.KindPackages,
-		tape.KindManaged:
+		tape.KindDropIns, tape.KindDryRun, tape.KindConfigDump, tape.KindUnit, tape.KindLogind, tape.KindHost,
+		tape.KindPackages, tape.KindManaged:
 		return h.Node.Ask(ctx, q)
 	}
 

@@ -26,6 +26,7 @@ import (
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
+	"github.com/prelet/prelet/internal/plan/judge"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
@@ -148,6 +149,9 @@ func (o *Draft) Validate(e *machine.Env) Validated {
 		if !diags.HasErrors() {
 			u.Planned = unitcheck.ListPlanned(u.Root, files)
 		}
+		if !diags.HasErrors() {
+			diags = append(diags, askRuntime(e, u.Root, files)...)
+		}
 		mayWrite := func(path string) bool { return hostfiles.MayWrite(s, path) }
 		diags = append(diags, u.CheckFlags()...)
 		diags = append(diags, u.CheckDropIns(mayWrite)...)
@@ -172,6 +176,17 @@ func (o *Draft) Validate(e *machine.Env) Validated {
 	}
 
 	return v
+}
+
+// askRuntime asks the container runtime of an image about its configuration with the site's files.
+func askRuntime(e *machine.Env, root nodefile.Root, files []desired.File) hcl.Diagnostics {
+	if !kubeletbin.MayStart(string(root)) {
+		return nil
+	}
+	a := &dryrun.RuntimeAsker{Root: root, Redactor: e.Redactor}
+	r := judge.FinishedRuntime{Files: files}
+
+	return r.AskRuntime(context.Background(), a.Over(nil), a.Finish).Diags
 }
 
 // checkOnSamples checks a site on the sample machines, for each kubelet, and returns the site's files on one of them.

@@ -165,17 +165,9 @@ func (a *Asker) keep(digest string) {
 // prepare returns the dry run of a kubelet. On its own node, its command line is that of the unit with all environment
 // files, which a plan does not read; for another machine, it has only the words that the plan knows.
 func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubeletbin.DryRun, err error) {
-	planned := map[string][]byte{}
-	for _, f := range k.Files {
-		if f.Kind != desired.Regular || f.CreateOnly {
-			continue
-		}
-		planned[f.Path] = []byte(f.Text.Template())
-		if a.Secret != nil {
-			if planned[f.Path], err = f.Text.Bytes(a.Secret); err != nil {
-				return run, err
-			}
-		}
+	planned, err := readPlanned(k.Files, a.Secret)
+	if err != nil {
+		return run, err
 	}
 
 	words := k.Words
@@ -212,6 +204,27 @@ func (a *Asker) prepare(ctx context.Context, k judge.FinishedKubelet) (run kubel
 	}
 
 	return run, nil
+}
+
+// readPlanned returns the content of planned files by path, with the placeholders of secrets if none are given. That of
+// a file that is created only is not known.
+func readPlanned(files []desired.File, secrets func(string) ([]byte, error)) (planned map[string][]byte, err error) {
+	planned = map[string][]byte{}
+	for _, f := range files {
+		switch {
+		case f.Kind == desired.Missing:
+			planned[f.Path] = nil
+		case f.Kind != desired.Regular || f.CreateOnly:
+		case secrets == nil:
+			planned[f.Path] = append([]byte{}, f.Text.Template()...)
+		default:
+			if planned[f.Path], err = f.Text.Bytes(secrets); err != nil {
+				return nil, err
+			}
+		}
+	}
+
+	return planned, nil
 }
 
 // listDropIns returns the drop-ins of a folder, without their content.

@@ -107,6 +107,11 @@ func (l *Live) answerDryRun(ctx context.Context, r tape.DryRunReq) tape.Answer {
 	return l.o.DryRun(ctx, r)
 }
 
+// answerConfigDump answers where nothing else does for the container runtime.
+func answerConfigDump(context.Context, tape.ConfigDumpReq) tape.Answer {
+	return tape.Failure(fault.Unread, "the container runtime is not asked", "")
+}
+
 // answerKubelet returns the version of the kubelet, whether its node has joined, and the state of the machine that it
 // starts on. It fails if this user may not read the kubelet's identity: "not joined" would plan a bootstrap that is
 // not needed.

@@ -174,6 +174,7 @@ func (l *Live) listAdapters() tape.Adapters {
 		tape.Kubelet.Adapt(l.answerKubelet),
 		tape.Accepts.Adapt(l.answerAccepts),
 		tape.DryRun.Adapt(l.answerDryRun),
+		tape.ConfigDump.Adapt(answerConfigDump),
 		tape.Exists.Adapt(l.answerExists),
 		tape.DropIns.Adapt(l.answerDropIns),
 		tape.Serving.Adapt(l.answerServing),

@@ -65,6 +65,21 @@ func (u KubeletUnit) Read() (line CommandLine, err error) {
 	return line, nil
 }
 
+// ReadRuntime returns the words with which a unit starts containerd, as they are written, and the file of its --config.
+func ReadRuntime(root nodefile.Root, unit string) (command []string, config string) {
+	file, _ := systemd.ReadUnitFile(root, unit) // without its files it has no words
+	command = file.Unit(kubelet.Argv).Command
+	var words []kubelet.Word
+	for _, text := range command {
+		if text == "-c" {
+			text = "--config"
+		}
+		words = append(words, kubelet.Word{Text: text})
+	}
+
+	return command, kubelet.FlagsOf(words).LookupPath("", "config")
+}
+
 // readPlanned returns the text of a file as it will be.
 func (u KubeletUnit) readPlanned(file string) (string, error) {
 	if text, isPlanned := u.Planned[file]; isPlanned {

@@ -29,6 +29,7 @@ var subjects = []subject{
 	{KindKubelet, "the installed kubelet", nil},
 	{KindAccepts, "what the kubelet's binary accepts", nil},
 	{KindDryRun, "the verdict of the kubelet's binary", nil},
+	{KindConfigDump, "the verdict of the container runtime", nil},
 	{KindFile, "file %s", []string{"path"}},
 	{KindExists, "whether %s exists", []string{"path"}},
 	{KindDropIns, "the kubelet's drop-ins in %s", []string{"dir"}},

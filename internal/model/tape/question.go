@@ -20,36 +20,37 @@ type Kind string
 
 // The kinds of questions.
 const (
-	KindFile       Kind = "file"       // a file's text
-	KindCredential Kind = "credential" // whether it exists, never its bytes
-	KindVariable   Kind = "variable"   // a value from outside the site's files
-	KindTrust      Kind = "trust"      // the cluster's CA, verified
-	KindObject     Kind = "object"     // a ConfigMap
-	KindHardware   Kind = "facts"      // the hardware
-	KindLock       Kind = "lock"       // the lock of a detector
-	KindDetector   Kind = "detector"   // one vendor detector
-	KindKubelet    Kind = "kubelet"    // the installed kubelet, and whether the node has joined
-	KindAccepts    Kind = "accepts"    // the flags and feature gates of the kubelet's binary
-	KindDryRun     Kind = "dry-run"    // does the kubelet's binary accept its finished words and files?
-	KindExists     Kind = "exists"     // does a path exist that the kubelet will use?
-	KindDropIns    Kind = "drop-ins"   // which drop-ins of the kubelet's configuration are in a folder?
-	KindServing    Kind = "serving"    // would the kubelet accept the certificates of its API?
-	KindOriginal   Kind = "original"   // the content of a managed file before prelet
-	KindTarget     Kind = "target"     // the state of a file that is planned or managed
-	KindNode       Kind = "node"       // does another machine have the name of this node?
-	KindOwner      Kind = "owner"      // do this user and this group exist?
-	KindUnit       Kind = "unit"       // does this unit exist, and what may it write?
-	KindLogind     Kind = "logind"     // how long does logind delay a shutdown?
-	KindHost       Kind = "host"       // what kubeadm checks on a machine before a kubelet starts
-	KindPackages   Kind = "packages"   // which packages of the system own these files?
-	KindManaged    Kind = "managed"    // the managed files of the generation in place
-	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
+	KindFile       Kind = "file"        // a file's text
+	KindCredential Kind = "credential"  // whether it exists, never its bytes
+	KindVariable   Kind = "variable"    // a value from outside the site's files
+	KindTrust      Kind = "trust"       // the cluster's CA, verified
+	KindObject     Kind = "object"      // a ConfigMap
+	KindHardware   Kind = "facts"       // the hardware
+	KindLock       Kind = "lock"        // the lock of a detector
+	KindDetector   Kind = "detector"    // one vendor detector
+	KindKubelet    Kind = "kubelet"     // the installed kubelet, and whether the node has joined
+	KindAccepts    Kind = "accepts"     // the flags and feature gates of the kubelet's binary
+	KindDryRun     Kind = "dry-run"     // does the kubelet's binary accept its finished words and files?
+	KindConfigDump Kind = "config-dump" // does the container runtime accept its files as a plan leaves them?
+	KindExists     Kind = "exists"      // does a path exist that the kubelet will use?
+	KindDropIns    Kind = "drop-ins"    // which drop-ins of the kubelet's configuration are in a folder?
+	KindServing    Kind = "serving"     // would the kubelet accept the certificates of its API?
+	KindOriginal   Kind = "original"    // the content of a managed file before prelet
+	KindTarget     Kind = "target"      // the state of a file that is planned or managed
+	KindNode       Kind = "node"        // does another machine have the name of this node?
+	KindOwner      Kind = "owner"       // do this user and this group exist?
+	KindUnit       Kind = "unit"        // does this unit exist, and what may it write?
+	KindLogind     Kind = "logind"      // how long does logind delay a shutdown?
+	KindHost       Kind = "host"        // what kubeadm checks on a machine before a kubelet starts
+	KindPackages   Kind = "packages"    // which packages of the system own these files?
+	KindManaged    Kind = "managed"     // the managed files of the generation in place
+	KindValidation Kind = "validation"  // does a sensitive variable pass its rule?
 )
 
 func topics() []topic {
 	return []topic{
-		File, Credential, Variable, Trust, Object, Hardware, Lock, Detector, Kubelet, Accepts, DryRun, Exists, DropIns,
-		Serving, Original, Target, Node, Owner, Unit, Logind, Host, Packages, Managed, Validation,
+		File, Credential, Variable, Trust, Object, Hardware, Lock, Detector, Kubelet, Accepts, DryRun, ConfigDump,
+		Exists, DropIns, Serving, Original, Target, Node, Owner, Unit, Logind, Host, Packages, Managed, Validation,
 	}
 }
 
@@ -148,6 +149,7 @@ var (
 	Kubelet    = Topic[KubeletReq, KubeletAns]{KindKubelet}
 	Accepts    = Topic[AcceptsReq, AcceptsAns]{KindAccepts}
 	DryRun     = Topic[DryRunReq, DryRunAns]{KindDryRun}
+	ConfigDump = Topic[ConfigDumpReq, ConfigDumpAns]{KindConfigDump}
 	Exists     = Topic[ExistsReq, ExistsAns]{KindExists}
 	DropIns    = Topic[DropInsReq, DropInsAns]{KindDropIns}
 	Serving    = Topic[ServingReq, ServingAns]{KindServing}

@@ -243,6 +243,20 @@ type DryRunAns struct {
 	Program  string `json:"program"`           // its path
 }
 
+// ConfigDumpReq asks whether the container runtime accepts its configuration as the plan leaves it. The digest is of
+// the planned files, which the source gets from the plan: see evaluate.RunInput.
+type ConfigDumpReq struct {
+	Digest string `json:"digest"`
+}
+
+// ConfigDumpAns is the verdict of the container runtime; of its configuration it has nothing else. Failures are those
+// of DryRunAns.
+type ConfigDumpAns struct {
+	Refusal string `json:"refusal,omitempty"` // its own words; "" if it accepts
+	File    string `json:"file,omitempty"`    // the first file with which it refuses
+	Program string `json:"program"`           // its path
+}
+
 // ExistsReq asks whether a path exists and, with Program, whether it can be executed. Path is absolute.
 type ExistsReq struct {
 	Path    string `json:"path"`

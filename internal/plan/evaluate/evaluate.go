@@ -69,6 +69,9 @@ type RunInput struct {
 	// Finished gets the kubelet of the finished node before the tape is asked whether its binary accepts it: the
 	// question has only a digest. nil: the binary is not asked.
 	Finished func(judge.FinishedKubelet)
+	// FinishedRuntime gets the changed files before the tape is asked whether the container runtime accepts them. nil:
+	// a recording has the answer, or nothing.
+	FinishedRuntime func(judge.FinishedRuntime)
 	// GaveUp is set when an evaluation has reached a limit: it goes on in this process, so that no further one begins.
 	// nil: each is tried.
 	GaveUp *atomic.Bool
@@ -114,7 +117,7 @@ func runSteps(ctx context.Context, s *lang.Site, o RunInput, limits limit.Limits
 		return p.makePlan()
 	}
 	rendered := *p
-	p.runAll(ctx, p.runRules, p.runNameCheck, p.runObserveAndDiff)
+	p.runAll(ctx, p.runRules, p.runNameCheck, p.runObserveAndDiff, p.runRuntimeCheck)
 	plan := p.makePlan()
 	if p.judge.Advises {
 		plan.afterGather = &gathered
@@ -164,6 +167,7 @@ type progress struct {
 	site       *lang.Site
 	tape       *tape.Tape // nil: a check, without a machine
 	judge      judge.Case // as far as it is known at the start
+	finished   func(judge.FinishedRuntime)
 	locks      detectors.Locks
 	checks     *Checks
 	isTakeover bool
@@ -229,6 +233,7 @@ func startRun(ctx context.Context, s *lang.Site, o RunInput, limits limit.Limits
 		site:       s,
 		checks:     o.Checks,
 		isTakeover: o.Takeover,
+		finished:   o.FinishedRuntime,
 		judge:      judge.Case{Site: s, Unit: hostfiles.KubeletUnit(s), Finished: o.Finished, Advises: o.Advises},
 	}
 	if p.checks == nil {
@@ -434,6 +439,25 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 		IsRemoved:  observed.isRemoved,
 		ListNeeded: p.checked.listNeeded,
 	}.Check()...)
+}
+
+// runRuntimeCheck asks the container runtime about its files. The content of a restored file is not known.
+func (p *progress) runRuntimeCheck(ctx context.Context) {
+	r := judge.FinishedRuntime{Changed: []string{}}
+	for _, c := range p.changed.Changes {
+		switch {
+		case !judge.MayRuntimeRead(c.File.Path) || c.Action == "keep":
+			continue
+		case c.Action == "restore":
+			return
+		case c.Changes():
+			r.Changed = append(r.Changed, c.File.Path)
+		}
+		r.Files = append(r.Files, c.File)
+	}
+	runLimited(ctx, p, func() (struct{}, Findings) {
+		return struct{}{}, Findings{Collector: r.AskRuntime(ctx, p.tape, p.finished)}
+	})
 }
 
 // makePlan makes the plan from the results of the steps. Stages and edges are in site order.

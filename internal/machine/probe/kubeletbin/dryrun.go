@@ -93,33 +93,15 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 		return Verdict{}, fmt.Errorf("its files cannot be written: %w", err)
 	}
 
-	most := min(limit(ctx), dryRunTimeout)
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-
 	out := secret.Tail{Most: maxDryRunOutput}
-	cmd := exec.CommandContext(ctx, d.Program, words...)
-	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, d.Environment...)
+	cmd := exec.Command(d.Program, words...)
+	cmd.Env = d.Environment
 	cmd.Dir = folder
 	cmd.Stdout = &out
 	cmd.Stderr = &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return killGroup(cmd) }
-	cmd.WaitDelay = time.Second
-
-	err = sandbox.RunReadOnly(cmd, folder)
-	_ = killGroup(cmd) // and its children
-
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return Verdict{}, fmt.Errorf("no answer within %s", most.Round(time.Millisecond))
-	case isBroken(err):
-		return Verdict{Broken: err.Error()}, nil
-	case errors.As(err, &exit) && !exit.Exited():
-		return Verdict{}, fmt.Errorf("it was killed: %s", exit)
-	case err != nil && !errors.As(err, &exit):
-		return Verdict{}, err
+	_, broken, err := runWithin(ctx, cmd)
+	if broken != "" || err != nil {
+		return Verdict{Broken: broken}, err
 	}
 
 	text := strings.ReplaceAll(out.Text(), "\r\n", "\n")
@@ -129,6 +111,40 @@ func (d DryRun) Run(ctx context.Context) (Verdict, error) {
 	}
 
 	return v, err
+}
+
+// runWithin runs a command that ends by itself: it may write into its own folder only. isZero reports whether its exit
+// status is 0; broken is why no start of it can work.
+func runWithin(ctx context.Context, c *exec.Cmd) (isZero bool, broken string, err error) {
+	most := min(limit(ctx), dryRunTimeout)
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+
+	cmd := exec.CommandContext(ctx, c.Path, c.Args[1:]...)
+	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, c.Env...)
+	cmd.Dir = c.Dir
+	cmd.Stdout = c.Stdout
+	cmd.Stderr = c.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return killGroup(cmd) }
+	cmd.WaitDelay = time.Second
+
+	err = sandbox.RunReadOnly(cmd, cmd.Dir)
+	_ = killGroup(cmd) // and its children
+
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return false, "", fmt.Errorf("no answer within %s", most.Round(time.Millisecond))
+	case isBroken(err):
+		return false, err.Error(), nil
+	case errors.As(err, &exit) && !exit.Exited():
+		return false, "", fmt.Errorf("it was killed: %s", exit)
+	case err != nil && !errors.As(err, &exit):
+		return false, "", err
+	}
+
+	return err == nil, "", nil
 }
 
 // lacksLock reports whether the kubelet itself ends as its dry run does.

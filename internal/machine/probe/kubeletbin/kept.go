@@ -41,19 +41,26 @@ func dirs() []string {
 // with which the kubelet's unit starts it, nil if they are not known. A program of another name, such as a shell, is
 // not the kubelet and must not be started.
 func Find(root, cache string, command []string) *Binary {
-	found, _ := find(root, cache, command)
+	found, _ := find(root, cache, "kubelet", command)
+
+	return found
+}
+
+// FindRuntime is Find for containerd.
+func FindRuntime(root string, command []string) *Binary {
+	found, _ := find(root, "", "containerd", command)
 
 	return found
 }
 
 // find is Find. unread is the error of a place where there may be one, on a file system that does not answer.
-func find(root, cache string, command []string) (found *Binary, unread error) {
+func find(root, cache, name string, command []string) (found *Binary, unread error) {
 	var paths []string
-	if len(command) > 0 && filepath.IsAbs(command[0]) && filepath.Base(command[0]) == "kubelet" {
+	if len(command) > 0 && filepath.IsAbs(command[0]) && filepath.Base(command[0]) == name {
 		paths = append(paths, filepath.Clean(command[0]))
 	}
 	for _, dir := range dirs() {
-		paths = append(paths, filepath.Join(dir, "kubelet"))
+		paths = append(paths, filepath.Join(dir, name))
 	}
 
 	for _, p := range paths {

@@ -1,7 +1,7 @@
 // Package kubeletbin finds the kubelet's binary on an image and reads its version and its --help, from a cache that
 // apply writes or by starting it within the deadline of the run. It also checks certificates as that binary does.
-// DryRun starts the binary with the files of a plan, in a private folder that it removes. A binary below another root
-// is confined.
+// DryRun starts the binary with the files of a plan, in a private folder that it removes, and ConfigDump containerd. A
+// binary below another root is confined.
 package kubeletbin
 
 import (
@@ -114,7 +114,7 @@ type Examined struct {
 // Examine starts the binary even if the cache is valid, and below another root for its version only, if it is not in
 // the cache. command is that of Find.
 func Examine(ctx context.Context, root, cache string, command []string) Examined {
-	b, unread := find(root, cache, command)
+	b, unread := find(root, cache, "kubelet", command)
 	switch {
 	case b == nil:
 		return Examined{Unread: unread}

@@ -76,7 +76,7 @@ func TestOpenHangs(t *testing.T) {
 		t.Skip("this file system has no leases:", err)
 	}
 
-	found, unread := find(root, "", nil)
+	found, unread := find(root, "", "kubelet", nil)
 	if found != nil || !errors.As(unread, new(*nodefile.NoAnswerError)) {
 		t.Errorf("got %v, %v; want no program, and that its file system did not answer", found, unread)
 	}

@@ -110,6 +110,43 @@ var (
 		Doc:  "The node's address (`--node-ip`). Null: as the base has it.",
 	}
 
+	DeliveryFrom = Attr[[]string]{
+		Name:  "from",
+		Doc:   "Where the site is, tried in this order: `HOST/REPOSITORY:TAG`, `HOST/REPOSITORY@sha256:…`, or `oci-layout:/PATH`, with `:TAG` or a digest if the folder has several. The credential `prelet.site` and `prelet.site=` on the kernel command line replace it. Without any, nothing is pulled.",
+		Type:  cty.List(cty.String),
+		Check: checkReferences,
+		Const: true,
+	}
+	DeliveryName = Attr[string]{
+		Name:  "name",
+		Doc:   "The name that the signed list of the pulled site must have. Null: any.",
+		Const: true,
+	}
+	DeliveryRing = Attr[string]{
+		Name:    "ring",
+		Doc:     "The ring that the signed list of the pulled site must have; a list without one is for nodes without one.",
+		Default: "",
+		Const:   true,
+	}
+	DeliveryAlone = Attr[bool]{
+		Name:    "alone",
+		Doc:     "Whether a node without a usable pulled site works with the other layers, degraded. Otherwise a node that has joined keeps its generation, and at a first boot the kubelet does not start.",
+		Default: false,
+		Const:   true,
+	}
+	DeliveryCAFile = Attr[string]{
+		Name:  "ca_file",
+		Doc:   "The CAs of the registry as a PEM file on the node. Null: those of the machine.",
+		Check: nodeFile,
+		Const: true,
+	}
+	DeliveryProxy = Attr[string]{
+		Name:  "proxy_url",
+		Doc:   "A proxy for requests to the registry. prelet ignores proxy variables.",
+		Check: checkProxy,
+		Const: true,
+	}
+
 	DetectorRequired = Attr[bool]{
 		Name:    "required",
 		Doc:     "Whether the boot fails (exit 31) when this detector does not answer. Otherwise it goes on, degraded.",
@@ -249,6 +286,13 @@ var (
 		Fields: []Field{NodeNameAttr, NodeIP, NodeTakeover},
 	}
 
+	DeliveryBlock = Block{
+		Type:   "delivery",
+		Max:    1,
+		Doc:    "Where this node gets its site. `prelet site update` reads it without the pulled site, which can change neither the place nor the ring; `/etc/prelet` can. See [delivery](../operators/delivery.md).",
+		Fields: []Field{DeliveryFrom, DeliveryName, DeliveryRing, DeliveryAlone, DeliveryCAFile, DeliveryProxy},
+	}
+
 	DetectorBlock = Block{
 		Type:   "detector",
 		Labels: []string{"name"},
@@ -322,6 +366,7 @@ func TopLevel() []Block {
 		LocalsBlock,
 		ClusterBlock,
 		NodeBlock,
+		DeliveryBlock,
 		DetectorBlock,
 		StageBlock,
 		OverrideBlock,

@@ -42,7 +42,8 @@ var apiNodes = map[string]string{
 	"n2": `{"kind":"Node","metadata":{"name":"n2"},"status":{"conditions":[{"type":"Ready","status":"Unknown",` +
 		`"message":"Kubelet stopped posting node status."}]}}`,
 	"n3": `{"kind":"Node","metadata":{"name":"n3","annotations":{"prelet.github.io/generation":"4","prelet.github.io/plan":` +
-		`"sha256:aaaa","prelet.github.io/revision":"v1"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`,
+		`"sha256:aaaa","prelet.github.io/revision":"v1","prelet.github.io/site":"sha256:bbbb",` +
+		`"prelet.github.io/ring":"canary"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`,
 	"n4": `{"kind":"Node","metadata":{"name":"n4","annotations":{"prelet.github.io/generation":"x"}}}`,
 }
 
@@ -114,8 +115,8 @@ func TestList(t *testing.T) {
 		{"-l wave=typo --degraded", "",
 			`No node has the labels "wave=typo": kubectl get nodes --show-labels lists them.` + "\n"},
 		{"-l wave=1 -o wide",
-			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED   KUBELET   CHANGED\n" +
-				"n3     Ready    4            aaaa   v1         -          -         -\n",
+			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED   KUBELET   CHANGED   SITE   RING\n" +
+				"n3     Ready    4            aaaa   v1         -          -         -         bbbb   canary\n",
 			"nodes: 1, degraded: 0, revision v1: 1\n"},
 	} {
 		out, summary, err := runPlugin(t, s, strings.Fields(c.args)...)

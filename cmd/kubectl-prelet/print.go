@@ -135,10 +135,12 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 		{Name: "Degraded"},
 		{Name: "Kubelet", Priority: 1}, // only if wide
 		{Name: "Changed", Priority: 1},
+		{Name: "Site", Priority: 1},
+		{Name: "Ring", Priority: 1},
 	}}
 
 	for _, n := range nodes {
-		generation, plan, revision, degraded := "-", "-", "-", "no report"
+		generation, plan, revision, degraded, site, ring := "-", "-", "-", "no report", "-", "-"
 		switch {
 		case n.Problem != "":
 			degraded = "report is damaged"
@@ -147,6 +149,8 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 			plan = cmp.Or(clean(shortenHash(n.Report.Plan)), "-")
 			revision = cmp.Or(shorten(n.Report.Revision), "-")
 			degraded = cmp.Or(shorten(strings.Join(n.codes(), ",")), "-")
+			site = cmp.Or(clean(shortenHash(n.Report.Site)), "-")
+			ring = cmp.Or(shorten(n.Report.Ring), "-")
 		}
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{
 			clean(n.Name),
@@ -157,6 +161,8 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 			degraded,
 			cmp.Or(clean(n.Kubelet), "-"),
 			cmp.Or(n.changed(), "-"),
+			site,
+			ring,
 		}})
 	}
 
@@ -245,6 +251,8 @@ func printNode(w io.Writer, n node) error {
 	line("generation", strconv.Itoa(n.Report.Generation))
 	line("plan", n.Report.Plan)
 	line("revision", n.Report.Revision)
+	line("site", n.Report.Site)
+	line("ring", n.Report.Ring)
 	line("changed", n.changed())
 
 	if !n.isDegraded() {

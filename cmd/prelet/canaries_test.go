@@ -390,6 +390,7 @@ func canaryLines() map[string][]canaryLine {
 
 		"analyze blame":   {{}},
 		"analyze chain":   {{}},
+		"site update":     {{}},
 		"history show":    {{"1"}, {"2"}, {"3"}},
 		"history diff":    {{"1", "2"}, {"2", "3"}},
 		"fleet merge":     {{"@/0.json"}, {"@/0.json", "--html", "@/merged.html"}, {"@/0.json", "--fail-above", "5%"}},

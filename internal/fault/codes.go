@@ -33,6 +33,7 @@ const (
 	NullFact        Code = "null-fact"
 	NoSite          Code = "no-site"
 	SiteSignature   Code = "site-signature"
+	SiteDelivery    Code = "site-delivery"
 
 	// Errors from stages.
 	LabelInvalid   Code = "label-invalid"
@@ -135,6 +136,7 @@ var exitStatuses = map[Code]int{
 	NodeNameTaken:      22,
 	ClusterUnusable:    23,
 	FileLate:           30,
+	SiteDelivery:       30,
 	NoAnswer:           30,
 	HardwareFailed:     30,
 	ReserveRefused:     30,

@@ -35,6 +35,7 @@ const (
 	BootUnit   = activation.BootUnit
 	ApplyUnit  = activation.ApplyUnit
 	VerifyUnit = activation.VerifyUnit
+	SiteUnit   = "prelet-site.service"
 )
 
 // Host is the machine that a command works on: its folders and the connection to systemd. Tests pass another machine.
@@ -166,6 +167,12 @@ func isPreletUnit(unit string) bool {
 	return unit == BootUnit || unit == ApplyUnit || unit == VerifyUnit
 }
 
+// IsInUnit reports whether a unit runs this process.
+func IsInUnit(unit string) bool { return systemd.OwnUnit() == unit }
+
+// WaitClock returns nil as soon as the clock is set. When ctx ends, it returns an error.
+func WaitClock(ctx context.Context) error { return systemd.WaitClock(ctx) }
+
 // StateFolder is prelet's own folder on a node.
 const StateFolder = "/var/lib/prelet"
 
@@ -216,6 +223,9 @@ func (h *Host) KubeletUnitOf(store *generation.Store) string {
 
 	o := SiteOptions("")
 	o.Root = h.Root
+	if d, err := ReadDelivery(h.StateDir()); err == nil && d.Digest != "" {
+		o.Pulled = PulledFolder(h.StateDir(), d.Digest)
+	}
 	site, _ := lang.Load(lang.OS(), o)
 
 	return hostfiles.KubeletUnit(site)

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -22,6 +23,9 @@ type LoadedSite struct {
 	checks evaluate.Checks
 
 	Signature string // Unsigned, valid, refused, or not checked because the files were named
+
+	Delivery *report.Delivery // of a node that pulls its site; nil for others
+	degraded []fault.Reason   // about it
 }
 
 // Load reads the site and hides the secrets in it: the files of Config, or those in the usual places below Root.
@@ -42,6 +46,9 @@ func (e *Env) Load(w Where) *LoadedSite {
 		o.Verify = nil
 	}
 	l.Site, l.Diags = lang.Load(files, o)
+	if w.Files == nil && len(w.Config) == 0 {
+		e.loadPulled(w, o, l)
+	}
 	_ = LearnSite(e.Redactor, nil, l.Site)
 	if isDraft && signed.Verify != nil && !l.Diags.HasErrors() {
 		_, diags := lang.Load(files, signed)

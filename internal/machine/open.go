@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/dryrun"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe"
+	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/machine/waits"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
@@ -44,6 +45,8 @@ type Node struct {
 	Store     *generation.Store       // nil where it could not be opened
 	Options   evaluate.RunInput       // of each plan; Plan adds the node's own
 	Machine   func() machineid.Hashes // read once
+	Delivery  *report.Delivery        // of a node that pulls its site; nil for others
+	degraded  []fault.Reason          // about it
 	waits     *waits.Reporter         // prints each wait; nil without Live
 	units     Manager                 // to be closed; nil where another has it, or there is none
 }
@@ -66,13 +69,15 @@ func (e *Env) Open(w Where, store *generation.Store) *Node {
 // NewNode returns a node with a site, and no source of answers yet.
 func (e *Env) NewNode(w Where, l *LoadedSite, store *generation.Store) *Node {
 	return &Node{
-		Where:   w,
-		env:     e,
-		Store:   store,
-		Site:    l.Site,
-		Found:   slices.Clone(l.Diags), // those of a site may be of several nodes
-		Askers:  dryrun.Askers{},
-		Options: evaluate.RunInput{Checks: &l.checks},
+		Where:    w,
+		env:      e,
+		Store:    store,
+		Site:     l.Site,
+		Delivery: l.Delivery,
+		degraded: l.degraded,
+		Found:    slices.Clone(l.Diags), // those of a site may be of several nodes
+		Askers:   dryrun.Askers{},
+		Options:  evaluate.RunInput{Checks: &l.checks},
 		Machine: sync.OnceValue(func() machineid.Hashes {
 			if w.Hardware != "" {
 				return machineid.Hashes{} // unknown
@@ -147,6 +152,7 @@ func (n *Node) Plan(ctx context.Context, event func(evaluate.StageReport)) *eval
 	}
 	p := evaluate.Run(ctx, n.Site, o)
 	n.env.HideFlags(p)
+	n.noteDelivery(p)
 
 	return p
 }
@@ -198,6 +204,10 @@ func (n *Node) Recording(p *evaluate.Plan) *tape.Recording {
 		Boot:    systemd.OwnBootID(n.env.Getenv),
 		Machine: n.Machine().ID,
 		Site:    slices.Clone(p.Site.Files),
+	}
+
+	if d := n.Delivery; d != nil && d.Used != "" {
+		header.Pulled = &tape.Pulled{Digest: d.Used, Tag: d.Tag, Ring: d.Ring}
 	}
 
 	r := &tape.Recording{Header: header, Entries: p.Tape.Entries()}

@@ -113,7 +113,7 @@ func (e *Env) Credentials(w Where) systemd.Credentials {
 	switch unit := systemd.OwnUnit(); unit {
 	case VerifyUnit:
 		return own
-	case BootUnit, ApplyUnit:
+	case BootUnit, ApplyUnit, SiteUnit:
 		return own.InUnit(unit)
 	default:
 		return own.OfUnit(ApplyUnit, BootUnit)

@@ -8,6 +8,7 @@ set -e
 if [ "$1" = purge ]; then
 	rm -f /etc/systemd/system/*.wants/prelet.service /etc/systemd/system/*.wants/prelet-verify.service
 	rm -f /etc/systemd/system/*.wants/prelet-boot-check.service /etc/systemd/system/*.wants/prelet-check.timer
+	rm -f /etc/systemd/system/*.wants/prelet-site.service
 	rm -rf /var/lib/prelet /run/prelet
 	rmdir /etc/prelet 2>/dev/null || true
 fi

@@ -6,4 +6,4 @@
 set -e
 
 [ "$1" != 0 ] || systemctl --no-reload disable prelet.service prelet-verify.service prelet-boot-check.service \
-	prelet-check.timer
+	prelet-check.timer prelet-site.service

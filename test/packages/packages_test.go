@@ -36,7 +36,8 @@ func requireWanted(t *testing.T) {
 const (
 	preset  = "preset prelet.service prelet-verify.service"
 	reload  = "daemon-reload"
-	disable = "--no-reload disable prelet.service prelet-verify.service prelet-boot-check.service prelet-check.timer"
+	disable = "--no-reload disable prelet.service prelet-verify.service prelet-boot-check.service prelet-check.timer " +
+		"prelet-site.service"
 )
 
 // What prelet, its site's author and the kubelet have on a node. A package must not change it.
@@ -77,6 +78,7 @@ var installed = map[string]os.FileMode{
 	"/usr/lib/systemd/system/prelet-check.service":                  0o644,
 	"/usr/lib/systemd/system/prelet-check.timer":                    0o644,
 	"/usr/lib/systemd/system/prelet-fallback.service":               0o644,
+	"/usr/lib/systemd/system/prelet-site.service":                   0o644,
 	"/usr/lib/prelet/fallback.sh":                                   0o755,
 	"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf": 0o644,
 	"/usr/lib/systemd/system/boot-complete.target.d/50-prelet.conf": 0o644,

@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/activation"
 	"github.com/prelet/prelet/internal/machine/generation"
+	"github.com/prelet/prelet/internal/model/tape"
 )
 
 // ReadHistory lists the generations of this node, or of those below a root.
@@ -57,7 +58,12 @@ func Generation(ctx context.Context, e *machine.Env, root string, n int) (Histor
 		return HistoryEntry{}, err
 	}
 
-	return newHistoryEntry(all[i]), nil
+	out := newHistoryEntry(all[i])
+	if recording, err := tape.ReadKept(store, n); err == nil {
+		out.Pulled = recording.Header.Pulled
+	}
+
+	return out, nil
 }
 
 // History is the document of `history -o json`.
@@ -85,6 +91,8 @@ type HistoryEntry struct {
 	Restores   *int       `json:"restores,omitempty"` // the generation whose contents it has again; 0: as before prelet
 	Plan       string     `json:"plan"`
 	Files      []FileLine `json:"files"`
+	// Pulled is the pulled layer of its site; nil if it has none, or if its recording cannot be read, and in a list.
+	Pulled *tape.Pulled `json:"pulled,omitempty"`
 
 	IsBad bool `json:"-"` // judged bad in this boot, and judged again: the status is pending
 }

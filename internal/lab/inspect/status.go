@@ -279,7 +279,8 @@ func (s NodeStatus) keepsGeneration() bool {
 	isReason := func(r fault.Reason) bool { return r.Code == s.Code }
 	isInPlace := s.Gate.Open && s.Generation > 0 && s.Gate.Generation == s.Generation
 
-	isOfSite := s.Exit == fault.Syntax.Exit() || s.Exit == fault.CredentialMissing.Exit()
+	isOfSite := s.Exit == fault.Syntax.Exit() || s.Exit == fault.CredentialMissing.Exit() ||
+		s.Code == fault.SiteDelivery
 
 	return s.State == report.Failed && isOfSite && isInPlace && s.Verdict != report.Bad &&
 		slices.ContainsFunc(s.Status.Degraded, isReason)
@@ -351,6 +352,7 @@ func readStore(ctx context.Context, h *machine.Host, out *NodeStatus) {
 	}
 	defer store.Close()
 	out.unit = h.KubeletUnitOf(store)
+	readDelivery(h, out)
 
 	if j := store.Abandoned(); j != nil {
 		out.Interrupted = fmt.Sprintf("the process that published generation %d was killed, or failed before the end; "+
@@ -380,6 +382,20 @@ func readStore(ctx context.Context, h *machine.Host, out *NodeStatus) {
 		out.Kept = string(cur.Status)
 	}
 	lookAgain(ctx, h, store, out)
+}
+
+// readDelivery reads the record of the pulled site, which may be newer than the report.
+func readDelivery(h *machine.Host, out *NodeStatus) {
+	d, err := machine.ReadDelivery(h.StateDir())
+	switch {
+	case err != nil:
+		return
+	case out.Delivery != nil:
+		d.Used = out.Delivery.Used
+	case out.State == "": // without a report it is not known
+		d.Used = d.Digest
+	}
+	out.Delivery = d
 }
 
 // lookTimeout limits the request of lookAgain.

@@ -41,12 +41,17 @@ func (r *Run) Annotation(
 
 	hash, _, _ := strings.Cut(cur.PlanID, "@")
 
-	return spec.Node, annotation.Content{
+	a = annotation.Content{
 		Generation: cur.Gen,
 		Plan:       hash,
 		Revision:   enabled.Revision,
 		Degraded:   listReasons(status),
-	}, true
+	}
+	if d := status.Delivery; d != nil && d.Used != "" {
+		a.Site, a.Ring = d.Used, d.Ring
+	}
+
+	return spec.Node, a, true
 }
 
 // mayAnnotate reports whether this process has reached a good verdict, is a run outside of the boot, or found that a

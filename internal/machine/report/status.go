@@ -61,6 +61,8 @@ type Status struct {
 
 	Check *Drift `json:"check,omitempty"` // between boots, after this run; null if there was none
 
+	Delivery *Delivery `json:"delivery,omitempty"` // null on a node that pulls no site
+
 	FailedRuns int       `json:"failed_runs,omitempty"` // of this boot
 	Succeeded  time.Time `json:"succeeded,omitzero"`    // end of the last successful run of this boot, UTC
 	// KubeletHeldUntil is when a hold of the site, which is true, ends at the latest, UTC.
@@ -201,6 +203,10 @@ func (s *Status) Clone() Status {
 	if s.Held != nil {
 		held := *s.Held
 		out.Held = &held
+	}
+	if s.Delivery != nil {
+		delivery := *s.Delivery
+		out.Delivery = &delivery
 	}
 	if s.Last != nil {
 		last := s.Last.Clone()

@@ -35,6 +35,7 @@ func (r *nodeRun) makePlan(ctx context.Context) commit.ProposalInput {
 	r.Report.Span(report.KindStep, "read the site", began, took)
 
 	r.node = n
+	r.Report.Delivery(n.Delivery)
 	n.Source = machine.TimeQuestions(n.Source, now, r.Report.StageSpan)
 	if n.Found.HasErrors() {
 		return commit.ProposalInput{Plan: &evaluate.Plan{Site: n.Site, Diagnostics: n.Found}}

@@ -29,6 +29,27 @@ type Header struct {
 	Boot    string     `json:"boot,omitempty"`
 	Machine string     `json:"machine,omitempty"` // the machine id, hashed
 	Site    []SiteFile `json:"site"`
+	Pulled  *Pulled    `json:"pulled,omitempty"` // where the pulled layer of the site came from; nil: there is none
+}
+
+// Pulled is the pulled layer of a site.
+type Pulled struct {
+	Digest string `json:"digest"` // of the artifact
+	Tag    string `json:"tag,omitempty"`
+	Ring   string `json:"ring,omitempty"`
+}
+
+// String returns it for people.
+func (p Pulled) String() string {
+	text := p.Digest
+	if p.Tag != "" {
+		text += ", tag " + p.Tag
+	}
+	if p.Ring != "" {
+		text += ", ring " + p.Ring
+	}
+
+	return text
 }
 
 // SiteFile is one file of the site as it was read, vars files included.

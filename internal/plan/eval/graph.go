@@ -79,9 +79,10 @@ func (e *Eval) declarations(stages []*lang.Instance) (all []GraphNode) {
 		add("detector."+name, "detector", d.Range, BodyExpressions(d.Body)...)
 	}
 	blocks := map[string]*hclsyntax.Body{
-		"cluster": s.Cluster,
-		"node":    s.Node,
-		"prelet":  s.Prelet,
+		"cluster":  s.Cluster,
+		"delivery": s.Delivery,
+		"node":     s.Node,
+		"prelet":   s.Prelet,
 	}
 	for _, name := range sortedKeys(blocks) {
 		if body := blocks[name]; body != nil {

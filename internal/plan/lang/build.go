@@ -35,6 +35,8 @@ func (l *loader) build() {
 			l.checkTrust(d)
 		case schema.NodeBlock.Type:
 			l.site.Node = d.body
+		case schema.DeliveryBlock.Type:
+			l.site.Delivery = d.body
 		case schema.VariableBlock.Type:
 			l.addVariable(d)
 		case schema.DetectorBlock.Type:

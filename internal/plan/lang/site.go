@@ -31,6 +31,7 @@ type Site struct {
 	Prelet    *hclsyntax.Body   // nil: not written
 	Cluster   *hclsyntax.Body
 	Node      *hclsyntax.Body
+	Delivery  *hclsyntax.Body
 	Variables map[string]*Variable
 	Locals    map[string]*Local
 	Detectors map[string]*Detector

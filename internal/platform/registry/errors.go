@@ -46,10 +46,20 @@ func (s *session) describe(verb string, ref Reference, err error) error {
 		f.Next = "give credentials that may " + verb + " there"
 	case errors.As(err, &untrusted):
 		f.Next = "name the CA of this registry, if it is not one of the system's"
+		f.Err, f.Why = cause{f.Why, err}, ""
 	}
 
 	return f
 }
+
+// cause is an error with a text for people. A caller finds out whether a certificate is not valid yet.
+type cause struct {
+	text string
+	err  error
+}
+
+func (c cause) Error() string { return c.text }
+func (c cause) Unwrap() error { return c.err }
 
 // reasonOf returns why a call failed, without what its summary has.
 func reasonOf(err error) string {

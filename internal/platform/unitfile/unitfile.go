@@ -18,7 +18,7 @@ const Gate = "/run/prelet/kubelet.env"
 func PreletUnits() []string {
 	return []string{
 		"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-boot-check.service",
-		"prelet-check.service", "prelet-check.timer", "prelet-fallback.service",
+		"prelet-check.service", "prelet-check.timer", "prelet-fallback.service", "prelet-site.service",
 	}
 }
 

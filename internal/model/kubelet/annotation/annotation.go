@@ -19,6 +19,9 @@ const (
 	Plan       = "prelet.github.io/plan"
 	Revision   = "prelet.github.io/revision"
 	Degraded   = "prelet.github.io/degraded"
+	// Site and Ring are of a node that pulls its site: the digest of the artifact that the run has used.
+	Site = "prelet.github.io/site"
+	Ring = "prelet.github.io/ring"
 	// Taints is the list of taints that prelet owns on the Node, separated by spaces. It is not a part of a Content.
 	Taints = "prelet.github.io/taints"
 	// Assumed is only on the Nodes of a rehearsal, and lists its assumptions. It is not a part of a Content either.
@@ -41,6 +44,8 @@ type Content struct {
 	Generation int      `json:"generation"`         // in place
 	Plan       string   `json:"plan_hash"`          // of that generation
 	Revision   string   `json:"revision,omitempty"` // of the site, as the site gives it
+	Site       string   `json:"site,omitempty"`     // the digest of the pulled site
+	Ring       string   `json:"ring,omitempty"`     // of the pulled site
 	Degraded   []Reason `json:"degraded"`           // why not everything is as the site says
 }
 
@@ -56,8 +61,10 @@ func (r Content) Values() map[string]string {
 		Generation: strconv.Itoa(r.Generation),
 		Plan:       r.Plan,
 	}
-	if r.Revision != "" {
-		values[Revision] = r.Revision
+	for key, value := range map[string]string{Revision: r.Revision, Site: r.Site, Ring: r.Ring} {
+		if value != "" {
+			values[key] = value
+		}
 	}
 	if len(r.Degraded) > 0 {
 		values[Degraded] = encodeReasons(r.Degraded)
@@ -93,7 +100,7 @@ func (c Patch) Patch(time.Time) (kind, path string, document any) {
 // Changes returns the patch that gives a Node these values. Other annotations stay.
 func Changes(have, values map[string]string) Patch {
 	changes := Patch{}
-	for _, key := range []string{Generation, Plan, Revision, Degraded} {
+	for _, key := range []string{Generation, Plan, Revision, Site, Ring, Degraded} {
 		was, isThere := have[key]
 		value, isWanted := values[key]
 		switch {
@@ -121,6 +128,8 @@ func Parse(annotations map[string]string) (r Content, ok bool, err error) {
 
 	r.Plan = annotations[Plan]
 	r.Revision = annotations[Revision]
+	r.Site = annotations[Site]
+	r.Ring = annotations[Ring]
 	r.Generation, err = strconv.Atoi(text)
 	if err != nil || r.Generation < 0 {
 		return r, true, fmt.Errorf("annotation %s is %.40q, not the number of a generation", Generation, text)

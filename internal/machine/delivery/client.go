@@ -1,0 +1,81 @@
+package delivery
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"time"
+
+	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/registry"
+	"github.com/prelet/prelet/schema"
+)
+
+// passwords is the name of the credential with passwords of registries, a docker config.json.
+const passwords = "prelet.registry"
+
+// newClient returns the client of a node, with the CAs, the proxy and the passwords that it has.
+func newClient(e *machine.Env, w machine.Where, d schema.Delivery) (*registry.Client, error) {
+	c := &registry.Client{}
+	if d.CAFile != "" {
+		text, failed := nodefile.Root(w.Root).Text(d.CAFile)
+		if failed != nil {
+			return nil, failed
+		}
+		c.Roots = x509.NewCertPool()
+		if !c.Roots.AppendCertsFromPEM([]byte(text)) {
+			return nil, fault.SiteDelivery.Errorf("%s, the ca_file of the delivery block, has no certificate in PEM",
+				d.CAFile)
+		}
+	}
+	if d.Proxy != "" {
+		proxy, err := url.Parse(d.Proxy)
+		if err != nil {
+			return nil, fault.SiteDelivery.Errorf("the proxy_url of the delivery block: %s", err)
+		}
+		c.Proxy = http.ProxyURL(proxy)
+	}
+
+	text, err := e.Credentials(w).Read(passwords)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return c, nil
+	case err != nil:
+		return nil, fault.CredentialMissing.Errorf("%s", err)
+	}
+	e.Redactor.Add(text)
+	store, err := credentials.NewMemoryStoreFromDockerConfig(text)
+	if err != nil {
+		return nil, fault.CredentialMissing.Errorf("credential %q is not a docker config.json", passwords)
+	}
+	get := credentials.Credential(store)
+	c.Credential = func(ctx context.Context, host string) (user, password string, err error) {
+		found, err := get(ctx, host)
+		e.Redactor.Add([]byte(found.Password))
+		e.Redactor.Add([]byte(found.RefreshToken))
+		if found.RefreshToken != "" {
+			return registry.IdentityToken, found.RefreshToken, err
+		}
+
+		return found.Username, found.Password, err
+	}
+
+	return c, nil
+}
+
+// isNotYetValid reports whether a certificate of a registry is valid later than the clock.
+func isNotYetValid(err error, now time.Time) bool {
+	var invalid x509.CertificateInvalidError
+
+	return errors.As(err, &invalid) && invalid.Reason == x509.Expired && now.Before(invalid.Cert.NotBefore)
+}
+
+// isTransient reports whether a failure may end by itself: a registry that does not answer.
+func isTransient(err error) bool { return fault.CodeOf(err) == fault.Registry }

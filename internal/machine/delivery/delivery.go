@@ -1,0 +1,276 @@
+// Package delivery pulls the site of a node: Update asks the places that the node names, verifies a new site and stores
+// it as a layer of the next run. A failure keeps the last verified site. Only a command imports the package: a boot
+// reads the stored site (internal/machine/pulledsite.go), and contains no client of registries.
+//
+// Start with Update; verify.go decides which sites a node accepts, store.go stores them.
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/platform/registry"
+	"github.com/prelet/prelet/schema"
+)
+
+// Bounds of an update. prelet-site.service has a longer timeout than all of them together.
+const (
+	maxUpdate  = 3 * time.Minute  // while no site can be used; else each place is asked once
+	maxPlace   = 40 * time.Second // for one place
+	firstPause = 2 * time.Second  // between tries; it doubles
+)
+
+// Registry is where sites are.
+type Registry interface {
+	Resolve(ctx context.Context, ref registry.Reference) (string, error)
+	Pull(ctx context.Context, ref registry.Reference) (*registry.Artifact, error)
+}
+
+// Config replaces parts of the machine in tests. The zero value is that of a node.
+type Config struct {
+	Registry  Registry                    // nil: the client for the delivery block
+	WaitClock func(context.Context) error // returns nil as soon as the clock is set; nil: that of systemd
+	InBoot    bool                        // try again while there is no site; true in prelet-site.service
+	Step      func(name string) error     // is called before each step of storing; its error is a power cut
+}
+
+// Result is how an update ended: the document of `site update -o json`.
+type Result struct {
+	report.Delivery
+	IsOn    bool `json:"delivered"` // false: this node pulls no site
+	Changed bool `json:"changed"`   // a new site was stored
+}
+
+// updater is one update.
+type updater struct {
+	Config
+	env    *machine.Env
+	host   *machine.Host
+	block  schema.Delivery
+	from   []string
+	store  *store
+	record *report.Delivery
+}
+
+// Update looks for a new site of this node, or of the one below a root. The error says why the last look failed; a site
+// in the result is used in spite of it.
+func Update(ctx context.Context, e *machine.Env, root string, c Config) (Result, error) {
+	h, err := e.HostOf(root, true)
+	if err != nil {
+		return Result{}, err
+	}
+	defer h.Units.Close()
+	if h.IsOff() {
+		return Result{}, nil
+	}
+
+	w := machine.Where{Root: h.Root}
+	block, err := e.DeliveryBlock(w)
+	if err != nil {
+		return Result{}, err
+	}
+	from, err := e.SiteSources(w, block)
+	if err != nil || len(from) == 0 {
+		return Result{}, err
+	}
+
+	u := &updater{Config: c, env: e, host: h, block: block, from: from}
+	if err := u.open(ctx, w); err != nil {
+		return Result{IsOn: true}, err
+	}
+	defer u.store.close()
+
+	before := u.record.Digest
+	failed := u.lookUntilUsable(ctx)
+	if errors.Is(failed, errPowerCut) {
+		return Result{}, failed
+	}
+	u.record.Failed = ""
+	if failed != nil {
+		u.record.Failed = e.Redactor.String(failed.Error())
+		failed = u.describe(failed)
+	}
+	err = u.store.writeRecord(u.record)
+	if err == nil && !h.IsBelow() {
+		err = report.ReplaceDelivery(h.RunDir, h.BootID, *u.record)
+	}
+
+	return Result{Delivery: *u.record, IsOn: true, Changed: u.record.Digest != before}, errors.Join(failed, err)
+}
+
+// open takes the lock of the sites, reads the record, and makes the client.
+func (u *updater) open(ctx context.Context, w machine.Where) (err error) {
+	u.store, err = openStore(ctx, u.host.StateDir(), u.Step)
+	if err != nil {
+		return fault.CannotWrite.Errorf("the folder of pulled sites: %s", err)
+	}
+
+	var damaged error
+	u.record, damaged = machine.ReadDelivery(u.host.StateDir())
+	if damaged != nil {
+		u.record = machine.NewDelivery()
+	}
+	if damaged != nil && !errors.Is(damaged, fs.ErrNotExist) {
+		u.env.Say(fmt.Sprintf("the record of the pulled site is made again: %s", damaged))
+	}
+	if u.WaitClock == nil {
+		u.WaitClock = machine.WaitClock
+	}
+	if u.Registry == nil {
+		u.Registry, err = newClient(u.env, w, u.block)
+	}
+	if err != nil {
+		u.store.close()
+	}
+
+	return err
+}
+
+// isUsable reports whether a run can use the stored site.
+func (u *updater) isUsable() bool {
+	return machine.CheckPulled(u.host.StateDir(), u.record, u.block) == nil
+}
+
+// lookUntilUsable looks once. While there is no site that a run can use, it tries again until maxUpdate is over: then
+// the kubelet would not start.
+func (u *updater) lookUntilUsable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxUpdate)
+	defer cancel()
+
+	for pause := firstPause; ; pause *= 2 {
+		err := u.look(ctx)
+		isFinal := err == nil || errors.Is(err, errPowerCut) || u.isUsable() || u.block.Alone || !isTransient(err)
+		if isFinal || !u.InBoot && !machine.IsInUnit(machine.SiteUnit) {
+			return err
+		}
+		u.env.Say(fmt.Sprintf("there is no site yet, and the next try is in %s: %s", pause, err))
+		if u.host.Clock.Sleep(ctx, pause) != nil {
+			return err
+		}
+	}
+}
+
+// look asks the places in their order until the node accepts a site, or the first place has the stored site.
+func (u *updater) look(ctx context.Context) error {
+	var failures []error
+	for i, text := range u.from {
+		err := u.ask(ctx, text, i == 0)
+		if err == nil {
+			u.record.LookedAt = u.host.Clock.Now().UTC()
+			return nil
+		}
+		if errors.Is(err, errPowerCut) {
+			return err
+		}
+		failures = append(failures, err)
+	}
+
+	return joined(failures)
+}
+
+// ask asks one place. Where an earlier one has failed, only a site with a higher counter than the stored one is taken:
+// a folder on the machine must not hide that the registry is not reached.
+func (u *updater) ask(ctx context.Context, text string, isFirst bool) error {
+	ref, err := registry.Parse(text)
+	if err != nil {
+		return err
+	}
+	v := newVerifier(u, ref)
+	if v.signers == nil && ref.Digest == "" {
+		return fault.SiteDelivery.Errorf("%s: the image has no keys (/usr/lib/prelet/site-signers), "+
+			"so a site is trusted by its digest only: write %s", ref, ref.At("sha256:…"))
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, maxPlace)
+	defer cancel()
+	digest, err := u.resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	isStored := digest == u.record.Digest && u.isUsable()
+	if isStored && isFirst {
+		u.record.Reference, u.record.Tag = ref.String(), ref.Tag
+		return nil
+	}
+	if isStored {
+		return fault.SiteDelivery.Errorf("%s: it has the site that is stored", ref)
+	}
+
+	got, err := u.Registry.Pull(ctx, ref.At(digest))
+	if err != nil {
+		return err
+	}
+	folder, err := u.store.stage(got.Files)
+	if err != nil {
+		return err
+	}
+	next, err := v.verify(ctx, got, folder)
+	if err != nil {
+		u.record.Refused = &report.Refused{Digest: got.Digest, Reason: u.env.Redactor.String(err.Error())}
+		return fault.SiteDelivery.Errorf("%s: the site %s is refused: %s", ref, got.Digest, err)
+	}
+	if !isFirst && u.isUsable() && next.Counter <= u.record.Counter {
+		return fault.SiteDelivery.Errorf("%s: the site there (counter %d) is not newer than the stored one (%d)",
+			ref, next.Counter, u.record.Counter)
+	}
+
+	if err := u.store.put(folder, got.Digest); err != nil {
+		return err
+	}
+	u.record = next
+
+	return nil
+}
+
+// resolve returns the digest of a reference. A certificate that is not valid yet waits for the clock.
+func (u *updater) resolve(ctx context.Context, ref registry.Reference) (string, error) {
+	digest, err := u.Registry.Resolve(ctx, ref)
+	if !isNotYetValid(err, u.host.Clock.Now()) {
+		return digest, err
+	}
+
+	u.env.Say("waiting until the clock is set: " + err.Error())
+	if u.WaitClock(ctx) != nil {
+		return "", err
+	}
+
+	return u.Registry.Resolve(ctx, ref)
+}
+
+// describe returns the failure of an update, with the site that the node keeps.
+func (u *updater) describe(failed error) error {
+	f := &fault.Fault{Code: fault.SiteDelivery, Summary: "No site could be pulled", Err: failed}
+	var known *fault.Fault
+	if errors.As(failed, &known) {
+		f.Code = known.Code
+	}
+	switch {
+	case u.isUsable():
+		at := u.record.PulledAt.Format(time.RFC3339)
+		f.Next = fmt.Sprintf("the node keeps the site %s of %s", u.record.Digest, at)
+	case u.block.Alone:
+		f.Next = "the node uses the site of its image"
+	}
+
+	return f
+}
+
+// joined returns failures as one line. The code is that of the first.
+func joined(all []error) error {
+	if len(all) == 1 {
+		return all[0]
+	}
+	var texts []string
+	for _, err := range all {
+		texts = append(texts, err.Error())
+	}
+
+	return fault.CodeOf(all[0]).Errorf("%s", strings.Join(texts, "; "))
+}

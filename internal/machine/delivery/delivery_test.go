@@ -1,0 +1,478 @@
+package delivery
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha512"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/secret"
+	"github.com/prelet/prelet/internal/model/tape"
+	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/platform/registry"
+	"github.com/prelet/prelet/internal/testing/osfile"
+)
+
+const (
+	stable = "registry.example.com/sites/gpu:stable"
+	mirror = "mirror.example.com/sites/gpu:stable"
+)
+
+// fakeRegistry has artifacts by reference, as Parse prints them. A reference without one does not answer.
+type fakeRegistry struct {
+	sites map[string]*registry.Artifact
+	pulls int
+	fails func() error // nil: nothing does
+}
+
+func (f *fakeRegistry) find(ref registry.Reference) (*registry.Artifact, error) {
+	for name, a := range f.sites {
+		at, _ := registry.Parse(name)
+		isMoved := at.Name() == ref.Name() && a.Digest == ref.Digest
+		if at == ref || isMoved {
+			return a, nil
+		}
+	}
+
+	return nil, fault.Registry.Errorf("%s does not answer", ref)
+}
+
+func (f *fakeRegistry) Resolve(_ context.Context, ref registry.Reference) (string, error) {
+	a, err := f.find(ref)
+	if err == nil && f.fails != nil {
+		err = f.fails()
+	}
+	if err != nil {
+		return "", err
+	}
+
+	return a.Digest, nil
+}
+
+func (f *fakeRegistry) Pull(_ context.Context, ref registry.Reference) (*registry.Artifact, error) {
+	f.pulls++
+
+	return f.find(ref)
+}
+
+// artifact returns a site with one file. The list may be nil.
+func artifact(text string, list *lang.SignedList) *registry.Artifact {
+	files := []registry.File{{Name: "pulled.hcl", Text: []byte(text)}}
+	if list != nil {
+		list.Add([]tape.SiteFile{{Name: "pulled.hcl", Text: text}})
+		listed := must(list.Format())
+		files = append(files, registry.File{Name: lang.ListFile, Text: listed},
+			registry.File{Name: lang.SignatureFile, Text: sign(listed)})
+	}
+	all := map[string][]byte{}
+	for _, f := range files {
+		all[f.Name] = f.Text
+	}
+
+	return &registry.Artifact{Digest: "sha256:" + machine.SumFiles(all), Files: files}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+
+	return v
+}
+
+// testKey signs sites in tests.
+func testKey() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)) }
+
+// wire encodes texts as strings of RFC 4251.
+func wire(texts ...string) (out string) {
+	for _, s := range texts {
+		out += string(binary.BigEndian.AppendUint32(nil, uint32(len(s)))) + s
+	}
+
+	return out
+}
+
+func publicKey() string {
+	return wire("ssh-ed25519", string(testKey().Public().(ed25519.PublicKey)))
+}
+
+// sign returns a signature as ssh-keygen -Y sign -n prelet-site writes it (PROTOCOL.sshsig of OpenSSH).
+func sign(text []byte) []byte {
+	const namespace = "prelet-site"
+	sum := sha512.Sum512(text)
+	raw := ed25519.Sign(testKey(), []byte("SSHSIG"+wire(namespace, "", "sha512", string(sum[:]))))
+	blob := "SSHSIG\x00\x00\x00\x01" + wire(publicKey(), namespace, "", "sha512", wire("ssh-ed25519", string(raw)))
+	encoded := base64.StdEncoding.EncodeToString([]byte(blob))
+	var lines []string
+	for part := range slices.Chunk([]byte(encoded), 70) {
+		lines = append(lines, string(part))
+	}
+
+	return []byte("-----BEGIN SSH SIGNATURE-----\n" + strings.Join(lines, "\n") + "\n-----END SSH SIGNATURE-----\n")
+}
+
+// node is a node below a folder.
+type node struct {
+	t    *testing.T
+	root string
+	reg  *fakeRegistry
+	Config
+}
+
+// newNode returns a node whose image has a key and a delivery block with these lines.
+func newNode(t *testing.T, block string) *node {
+	t.Helper()
+	n := &node{t: t, root: t.TempDir(), reg: &fakeRegistry{sites: map[string]*registry.Artifact{}}}
+	n.Registry = n.reg
+	n.WaitClock = func(context.Context) error { return nil }
+	n.write("/usr/lib/prelet/site/00-image.hcl", "delivery {\n"+block+"\n}\n")
+	n.write("/usr/lib/prelet/site-signers", "ssh-ed25519 "+base64.StdEncoding.EncodeToString([]byte(publicKey()))+"\n")
+
+	return n
+}
+
+func (n *node) write(name, text string) {
+	n.t.Helper()
+	osfile.WriteTree(n.t, n.root, map[string]string{strings.TrimPrefix(name, "/"): text})
+}
+
+func (n *node) state() string { return filepath.Join(n.root, machine.StateFolder) }
+
+func (n *node) env() *machine.Env {
+	return &machine.Env{Getenv: func(string) string { return "" }, Redactor: secret.NewRedactor(), Say: func(string) {}}
+}
+
+func (n *node) update() (Result, error) { return Update(n.t.Context(), n.env(), n.root, n.Config) }
+
+// check updates and compares the stored site, and a part of the error, "" for none.
+func (n *node) check(want *registry.Artifact, wantErr string) {
+	n.t.Helper()
+	_, err := n.update()
+	if (err == nil) != (wantErr == "") || err != nil && !strings.Contains(err.Error(), wantErr) {
+		n.t.Errorf("update: got error %v, want one with %q", err, wantErr)
+	}
+
+	digest := ""
+	if want != nil {
+		digest = want.Digest
+	}
+	d, err := machine.ReadDelivery(n.state())
+	if err != nil || d.Digest != digest {
+		n.t.Fatalf("record: got %+v, %v, want digest %q", d, err, digest)
+	}
+	if (d.Failed != "") != (wantErr != "") {
+		n.t.Errorf("record: got failed %q, want one with %q", d.Failed, wantErr)
+	}
+
+	l := n.env().Load(machine.Where{Root: n.root})
+	isPulled := func(f tape.SiteFile) bool { return strings.HasSuffix(f.Name, "pulled.hcl") }
+	hasPulled := slices.ContainsFunc(l.Site.Files, isPulled)
+	if hasPulled != (want != nil) {
+		n.t.Errorf("site: got a pulled file %t, want %t: %v", hasPulled, want != nil, l.Diags)
+	}
+}
+
+func listOf(counter uint64, change ...func(*lang.SignedList)) *lang.SignedList {
+	l := &lang.SignedList{Name: "gpu", Counter: counter}
+	for _, f := range change {
+		f(l)
+	}
+
+	return l
+}
+
+const locals = "locals { version = %d }\n"
+
+func site(counter uint64, change ...func(*lang.SignedList)) *registry.Artifact {
+	return artifact(fmt.Sprintf(locals, counter), listOf(counter, change...))
+}
+
+// TestUpdate follows one node: a first site, a new one, a tag that goes back, a registry that does not answer, and
+// sites that are refused, after each of which the last verified site stays.
+func TestUpdate(t *testing.T) {
+	n := newNode(t, `from = ["`+stable+`"]`)
+	n.check(nil, "does not answer")
+	l := n.env().Load(machine.Where{Root: n.root})
+	if !strings.Contains(l.Diags.Error(), "There is no pulled site") {
+		t.Errorf("without a site: got %v, want an error", l.Diags)
+	}
+
+	first, second := site(1), site(2)
+	n.reg.sites[stable] = first
+	n.check(first, "")
+	n.reg.sites[stable] = second
+	n.check(second, "")
+	n.reg.pulls = 0
+	n.check(second, "")
+	if n.reg.pulls != 0 {
+		t.Errorf("pulls of a known digest: got %d, want 0", n.reg.pulls)
+	}
+	n.reg.sites[stable] = first // an operator goes back by the tag
+	n.check(first, "")
+
+	delete(n.reg.sites, stable)
+	n.check(first, "does not answer")
+
+	past := func(l *lang.SignedList) { l.Expires = time.Now().Add(-time.Hour) }
+	forged := site(3)
+	forged.Files[0].Text = []byte("locals { version = 4 }\n")
+	foreign := site(3)
+	foreign.Files[2].Text = sign([]byte("another list"))
+	refused := map[string]*registry.Artifact{
+		"ring":               site(3, func(l *lang.SignedList) { l.Ring = "canary" }),
+		"repository":         site(3, func(l *lang.SignedList) { l.Repository = "registry.example.com/sites/cpu" }),
+		"expired":            site(3, past),
+		"was changed":        forged,
+		"not valid":          foreign,
+		"no site.sha256":     artifact(fmt.Sprintf(locals, 3), nil),
+		"# name:":            artifact(fmt.Sprintf(locals, 3), listOf(3, func(l *lang.SignedList) { l.Name = "" })),
+		"not a site":         artifact("stage \"none\" \"a\" {}\n", listOf(3)),
+		"delivery is define": artifact("delivery { ring = \"canary\" }\n", listOf(3)),
+	}
+	for why, a := range refused {
+		n.t = t
+		n.reg.sites[stable] = a
+		if why == "not a site" || why == "delivery is define" || why == "no site.sha256" || why == "# name:" {
+			why = "refused"
+		}
+		n.check(first, why)
+		d, _ := machine.ReadDelivery(n.state())
+		if d.Refused == nil || d.Refused.Digest != a.Digest {
+			t.Errorf("%s: got refused %+v, want %s", why, d.Refused, a.Digest)
+		}
+	}
+
+	n.WaitClock = func(context.Context) error { return errors.New("not set") }
+	late := site(4, past)
+	n.reg.sites[stable] = late
+	n.check(late, "")
+}
+
+// TestNotBelow checks that a node which has accepted a list with not-below takes none below it.
+func TestNotBelow(t *testing.T) {
+	n := newNode(t, `from = ["`+stable+`"]`)
+	n.reg.sites[stable] = site(5)
+	n.check(n.reg.sites[stable], "")
+	n.write(machine.StateFolder+"/site-not-below", "{\"gpu\":5}\n")
+	five := n.reg.sites[stable]
+	n.reg.sites[stable] = site(4)
+	n.check(five, "below 5")
+}
+
+// TestRing checks that a pulled site changes neither the ring nor the place, that /etc does, and that a stored site of
+// another ring is not used.
+func TestRing(t *testing.T) {
+	n := newNode(t, "from = [\""+stable+"\"]\nring = \"canary\"\nname = \"gpu\"")
+	canary := func(l *lang.SignedList) { l.Ring = "canary" }
+	override := artifact("override {\n  delivery {\n    ring = \"stable\"\n    from = [\""+mirror+"\"]\n  }\n}\n",
+		listOf(1, canary))
+	n.reg.sites[stable] = override
+	n.check(override, "")
+	next := site(2, canary)
+	n.reg.sites[stable] = next
+	n.reg.sites[mirror] = site(3)
+	n.check(next, "")
+
+	if err := os.Remove(filepath.Join(n.root, "usr/lib/prelet/site-signers")); err != nil {
+		t.Fatal(err)
+	}
+	n.write("/etc/prelet/ring.hcl", "override {\n  delivery { ring = \"stable\" }\n}\n")
+	l := n.env().Load(machine.Where{Root: n.root})
+	if !strings.Contains(l.Diags.Error(), `of the ring "canary", and this node is of the ring "stable"`) {
+		t.Errorf("site of another ring: got %v, want an error", l.Diags)
+	}
+}
+
+// TestPlaces checks the order of places: a later one is used where the earlier one fails, and only for a newer site.
+func TestPlaces(t *testing.T) {
+	repository := func(l *lang.SignedList) { l.Repository = "registry.example.com/sites/gpu" }
+	n := newNode(t, `from = ["`+stable+`", "`+mirror+`"]`)
+	two := site(2, repository)
+	n.reg.sites[mirror] = two // the mirror has the site of the other repository
+	n.check(two, "")
+	n.check(two, "has the site that is stored")
+	n.reg.sites[mirror] = site(1, repository)
+	n.check(two, "not newer")
+	three := site(3, repository)
+	n.reg.sites[stable] = three
+	n.check(three, "")
+}
+
+// TestWithoutKeys checks that an image without keys trusts a digest and no tag.
+func TestWithoutKeys(t *testing.T) {
+	a := artifact(fmt.Sprintf(locals, 1), nil)
+	for from, wantErr := range map[string]string{
+		"registry.example.com/sites/gpu@" + a.Digest: "",
+		stable: "trusted by its digest only",
+	} {
+		n := newNode(t, `from = ["`+from+`"]`)
+		if err := os.Remove(filepath.Join(n.root, "usr/lib/prelet/site-signers")); err != nil {
+			t.Fatal(err)
+		}
+		n.reg.sites[from] = a
+		want := a
+		if wantErr != "" {
+			want = nil
+		}
+		n.check(want, wantErr)
+	}
+}
+
+// TestUnusable checks what a node does with a damaged record, with files that were changed or are gone, and with
+// alone = true.
+func TestUnusable(t *testing.T) {
+	for name, damage := range map[string]func(n *node, a *registry.Artifact) error{
+		"record": func(n *node, _ *registry.Artifact) error {
+			return os.WriteFile(filepath.Join(n.state(), "sites/state.json"), []byte("{"), 0o600)
+		},
+		"no record": func(n *node, _ *registry.Artifact) error {
+			return os.Remove(filepath.Join(n.state(), "sites/state.json"))
+		},
+		"file": func(n *node, a *registry.Artifact) error {
+			name := filepath.Join(machine.PulledFolder(n.state(), a.Digest), "pulled.hcl")
+			return os.WriteFile(name, []byte("locals {}\n"), 0o644)
+		},
+		"folder": func(n *node, a *registry.Artifact) error {
+			return os.RemoveAll(machine.PulledFolder(n.state(), a.Digest))
+		},
+	} {
+		for _, alone := range []bool{false, true} {
+			n := newNode(t, fmt.Sprintf("from = [%q]\nalone = %t", stable, alone))
+			a := site(1)
+			n.reg.sites[stable] = a
+			n.check(a, "")
+			if err := damage(n, a); err != nil {
+				t.Fatal(err)
+			}
+
+			l := n.env().Load(machine.Where{Root: n.root})
+			if l.Diags.HasErrors() == alone {
+				t.Errorf("%s damaged, alone %t: got %v, want an error unless alone", name, alone, l.Diags)
+			}
+			n.check(a, "") // an update heals it
+		}
+	}
+}
+
+// TestPowerCut cuts the power after each step of storing a second site: the node has the first one or the second one,
+// and can use it, and the next update stores the second.
+func TestPowerCut(t *testing.T) {
+	for cut := 0; ; cut++ {
+		n := newNode(t, `from = ["`+stable+`"]`)
+		first, second := site(1), site(2)
+		n.reg.sites[stable] = first
+		n.check(first, "")
+
+		steps := 0
+		n.reg.sites[stable] = second
+		n.Step = func(name string) error {
+			steps++
+			if steps > cut {
+				return fmt.Errorf("after %s: %w", name, errPowerCut)
+			}
+			return nil
+		}
+		_, err := n.update()
+		n.Step = nil
+
+		d, readErr := machine.ReadDelivery(n.state())
+		isWhole := readErr == nil && (d.Digest == first.Digest || d.Digest == second.Digest)
+		if l := n.env().Load(machine.Where{Root: n.root}); !isWhole || l.Diags.HasErrors() {
+			t.Errorf("cut %v: got record %+v, %v and %v, want one of the sites", err, d, readErr, l.Diags)
+		}
+		n.check(second, "")
+		if err == nil {
+			if cut < 8 {
+				t.Errorf("got %d steps, want all of storing", cut)
+			}
+			return
+		}
+	}
+}
+
+// TestTwoAtOnce runs updates of one node at once: each ends well, and the site is whole.
+func TestTwoAtOnce(t *testing.T) {
+	n := newNode(t, `from = ["`+stable+`"]`)
+	n.reg.sites[stable] = site(1)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			own := Config{Registry: &fakeRegistry{sites: n.reg.sites}, WaitClock: n.WaitClock}
+			if _, err := Update(n.t.Context(), n.env(), n.root, own); err != nil {
+				t.Errorf("update: got error %v, want none", err)
+			}
+		})
+	}
+	all.Wait()
+	n.check(n.reg.sites[stable], "")
+}
+
+// TestCollect checks that a node keeps a few sites.
+func TestCollect(t *testing.T) {
+	n := newNode(t, `from = ["`+stable+`"]`)
+	for counter := range uint64(8) {
+		n.reg.sites[stable] = site(counter + 1)
+		n.check(n.reg.sites[stable], "")
+	}
+	entries, err := os.ReadDir(filepath.Join(n.state(), machine.SitesFolder))
+	if want := 1 + maxKept + len([]string{lockFile, machine.DeliveryFile}); err != nil || len(entries) != want {
+		t.Errorf("entries of the folder of sites: got %v, %v, want %d", entries, err, want)
+	}
+}
+
+// TestFullDisk checks that a node whose disk is full keeps its site, and stores the new one once there is space.
+func TestFullDisk(t *testing.T) {
+	n := newNode(t, `from = ["`+stable+`"]`)
+	first, second := site(1), site(2)
+	n.reg.sites[stable] = first
+	n.check(first, "")
+	n.reg.sites[stable] = second
+	n.Step = func(name string) error {
+		if strings.HasPrefix(name, "write pulled") {
+			return unix.ENOSPC
+		}
+		return nil
+	}
+	n.check(first, "no space left")
+	n.Step = nil
+	n.check(second, "")
+}
+
+// TestClock checks that a certificate which is not valid yet waits until the clock is set, and that one which has
+// expired does not.
+func TestClock(t *testing.T) {
+	n := newNode(t, `from = ["`+stable+`"]`)
+	n.reg.sites[stable] = site(1)
+	isSet := false
+	cert := &x509.Certificate{NotBefore: time.Now().Add(time.Hour), NotAfter: time.Now().Add(2 * time.Hour)}
+	n.reg.fails = func() error {
+		if isSet {
+			return nil
+		}
+		return &fault.Fault{Code: fault.Registry, Err: x509.CertificateInvalidError{Cert: cert, Reason: x509.Expired}}
+	}
+	n.WaitClock = func(context.Context) error { isSet = true; return nil }
+	n.check(n.reg.sites[stable], "")
+
+	isSet = false
+	cert.NotBefore, cert.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+	n.check(n.reg.sites[stable], "expired")
+	if isSet {
+		t.Error("an expired certificate: got a wait for the clock, want none")
+	}
+}

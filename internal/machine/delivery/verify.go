@@ -1,0 +1,109 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/platform/registry"
+)
+
+// verifier decides whether a node accepts a site of a reference.
+type verifier struct {
+	*updater
+	ref     registry.Reference
+	signers func(text, signature []byte) error // nil: the image has no keys
+}
+
+func newVerifier(u *updater, ref registry.Reference) *verifier {
+	return &verifier{u, ref, machine.Verifier(u.host.Root)}
+}
+
+// verify returns the record of a site that the node accepts: it was signed for this node, and prelet can read it with
+// the other layers, so that it does not replace a site that works. Its files are in a folder.
+func (v *verifier) verify(ctx context.Context, got *registry.Artifact, folder string) (*report.Delivery, error) {
+	next := machine.NewDelivery()
+	next.Digest = got.Digest
+	next.Reference, next.Tag = v.ref.String(), v.ref.Tag
+	next.Ring = v.block.Ring
+	next.PulledAt = v.host.Clock.Now().UTC()
+	files := map[string][]byte{}
+	for _, f := range got.Files {
+		files[f.Name] = f.Text
+	}
+	next.Content = machine.SumFiles(files)
+
+	o := machine.SiteOptions(v.env.Version)
+	o.Root = v.host.Root
+	o.Pulled = folder
+	o.Verify = v.signers
+	site, diags := lang.Load(lang.OS(), o)
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			return nil, errors.New(strings.ReplaceAll(origin.OneLine(d), folder+"/", ""))
+		}
+	}
+	if v.signers == nil {
+		return next, nil
+	}
+
+	at := slices.IndexFunc(site.Layers, func(l lang.Layer) bool { return l.Path == folder })
+	if at < 0 || site.Layers[at].List == nil {
+		return nil, fmt.Errorf("it has no %s: sign it by prelet site sign", lang.ListFile)
+	}
+	list := site.Layers[at].List
+	next.Name, next.Counter = list.Name, list.Counter
+	accepted, err := machine.ReadNotBelow(v.host.StateDir())
+	if err != nil {
+		return nil, err
+	}
+
+	return next, list.CheckWanted(lang.Wanted{
+		Name:       v.block.Name,
+		Ring:       v.block.Ring,
+		Repository: v.repository(list.Repository),
+		NotBelow:   accepted[list.Name],
+		Now:        v.clockIfSet(ctx),
+	})
+}
+
+// repository returns the repository that a list must name. A mirror, or a folder, may have the site of another
+// repository that this node asks; of folders only, any.
+func (v *verifier) repository(listed string) string {
+	asked := ""
+	if v.ref.Layout == "" {
+		asked = v.ref.Name()
+	}
+	for _, text := range v.from {
+		ref, err := registry.Parse(text)
+		switch {
+		case err != nil || ref.Layout != "":
+		case ref.Name() == listed:
+			return listed
+		case asked == "":
+			asked = ref.Name()
+		}
+	}
+
+	return asked
+}
+
+// clockIfSet returns the time, or zero while the clock is not set.
+func (v *verifier) clockIfSet(ctx context.Context) time.Time {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel() // it looks once
+	if v.WaitClock(ctx) != nil {
+		return time.Time{}
+	}
+
+	return v.host.Clock.Now()
+}

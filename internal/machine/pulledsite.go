@@ -1,0 +1,214 @@
+package machine
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/plan/evaluate"
+	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/schema"
+)
+
+// SitesFolder is in the state folder: the pulled sites, each in a folder with its digest, and their record.
+const SitesFolder = "sites"
+
+// DeliveryFile is the record in SitesFolder, a report.Delivery.
+const DeliveryFile = "state.json"
+
+// deliveryFormat is the version of the record. A later one is not read.
+const deliveryFormat = 1
+
+// deliverySource is the name of a credential, and of a parameter of the kernel command line, with references.
+const deliverySource = "prelet.site"
+
+// SiteSources returns where the site of a node is pulled from: the kernel command line, else a credential, else the
+// delivery block. Empty for a node that pulls none.
+func (e *Env) SiteSources(w Where, d schema.Delivery) ([]string, error) {
+	if given := nodefile.Root(w.Root).ReadCommandLine()[deliverySource]; given != "" {
+		return strings.Fields(given), nil
+	}
+
+	given, err := e.Credentials(w).Read(deliverySource)
+	switch {
+	case err == nil && len(strings.Fields(string(given))) > 0:
+		return strings.Fields(string(given)), nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+
+	return d.From, nil
+}
+
+// DeliveryBlock returns the delivery block of a site without a pulled layer: a pulled site must not change where the
+// next one comes from. Of a site that is refused it is an error, unless the block itself was read.
+func (e *Env) DeliveryBlock(w Where) (schema.Delivery, error) {
+	o := SiteOptions(e.Version)
+	o.Root = w.Root
+	o.Verify = Verifier(w.Root)
+	site, diags := lang.Load(lang.OS(), o)
+	if code := origin.Code(diags); site.Delivery == nil && code != "" && code != fault.NoSite {
+		isError := func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }
+		return schema.Delivery{}, code.Errorf("%s", origin.OneLine(diags[slices.IndexFunc(diags, isError)]))
+	}
+
+	return schema.ReadDelivery(site.Delivery), nil
+}
+
+// ReadDelivery reads the record of the state folder. The error wraps fs.ErrNotExist if there is none.
+func ReadDelivery(stateDir string) (*report.Delivery, error) {
+	name := filepath.Join(stateDir, SitesFolder, DeliveryFile)
+	text, err := nodefile.ReadFile(name, nodefile.Max)
+	if err != nil {
+		return nil, err
+	}
+
+	var d report.Delivery
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", name, err)
+	}
+	if d.FormatVersion != deliveryFormat {
+		return nil, fmt.Errorf("%s has the format %d; this prelet reads %d", name, d.FormatVersion, deliveryFormat)
+	}
+	if _, isDigest := digestFolder(d.Digest); d.Digest != "" && !isDigest {
+		return nil, fmt.Errorf("%s is damaged: invalid digest %q", name, d.Digest)
+	}
+
+	return &d, nil
+}
+
+// NewDelivery returns the record of a node that has pulled nothing.
+func NewDelivery() *report.Delivery { return &report.Delivery{FormatVersion: deliveryFormat} }
+
+// digestFolder returns the name of the folder of a digest.
+func digestFolder(digest string) (name string, ok bool) {
+	sum, isSHA := strings.CutPrefix(digest, "sha256:")
+	raw, err := hex.DecodeString(sum)
+
+	return "sha256-" + sum, isSHA && err == nil && len(raw) == sha256.Size && sum == strings.ToLower(sum)
+}
+
+// PulledFolder returns the folder of a digest, which ReadDelivery has checked.
+func PulledFolder(stateDir, digest string) string {
+	name, _ := digestFolder(digest)
+
+	return filepath.Join(stateDir, SitesFolder, name)
+}
+
+// SumFiles returns the SHA-256 of the files of a pulled site, by name.
+func SumFiles(files map[string][]byte) string {
+	hash := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(hash, "%q %d\n%s", name, len(files[name]), files[name])
+	}
+
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// CheckPulled returns why the stored site of a record cannot be used by a node.
+func CheckPulled(stateDir string, r *report.Delivery, d schema.Delivery) error {
+	switch {
+	case r.Digest == "" && r.Failed != "":
+		return errors.New("none has been pulled: " + r.Failed)
+	case r.Digest == "":
+		return errors.New("none has been pulled")
+	case r.Ring != d.Ring:
+		return fmt.Errorf("the site %s is of the ring %q, and this node is of the ring %q", r.Digest, r.Ring, d.Ring)
+	case r.Name != "" && d.Name != "" && r.Name != d.Name:
+		return fmt.Errorf("the site %s is signed as %q, and this node wants %q", r.Digest, r.Name, d.Name)
+	}
+
+	folder := PulledFolder(stateDir, r.Digest)
+	entries, err := nodefile.ReadDir(folder)
+	if err != nil {
+		return fmt.Errorf("the site %s: %w", r.Digest, err)
+	}
+	files := map[string][]byte{}
+	for _, e := range entries {
+		text, err := nodefile.ReadFile(filepath.Join(folder, e.Name()), nodefile.Max)
+		if err != nil {
+			return fmt.Errorf("the site %s: %w", r.Digest, err)
+		}
+		files[e.Name()] = text
+	}
+	if SumFiles(files) != r.Content {
+		return fmt.Errorf("the files in %s were changed since they were pulled", folder)
+	}
+
+	return nil
+}
+
+// loadPulled adds the pulled layer to a site that was loaded without it, if the node pulls its site.
+func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
+	if l.Site.Delivery == nil && origin.Code(l.Diags) == fault.SiteSignature {
+		return
+	}
+	block := schema.ReadDelivery(l.Site.Delivery)
+	from, err := e.SiteSources(w, block)
+	if err == nil && len(from) == 0 {
+		return
+	}
+
+	l.Delivery = NewDelivery()
+	if err == nil {
+		var record *report.Delivery
+		record, err = ReadDelivery(w.StateDir())
+		switch {
+		case err == nil:
+			l.Delivery = record
+			err = CheckPulled(w.StateDir(), record, block)
+		case errors.Is(err, fs.ErrNotExist):
+			err = errors.New("none has been pulled")
+		}
+	}
+
+	switch {
+	case err == nil:
+		l.Delivery.Used = l.Delivery.Digest
+		o.Pulled = PulledFolder(w.StateDir(), l.Delivery.Digest)
+		l.Site, l.Diags = lang.Load(lang.OS(), o)
+	case block.Alone:
+		l.degraded = append(l.degraded, fault.Reason{
+			Code:    fault.SiteDelivery,
+			Summary: "the site of the image is used alone, because no pulled site can be used: " + err.Error(),
+		})
+	default:
+		if origin.Code(l.Diags) == fault.NoSite { // a node without a site at all would start its kubelet
+			l.Diags = nil
+		}
+		l.Diags = append(l.Diags, origin.Error(
+			fault.SiteDelivery, hcl.Range{}, "There is no pulled site",
+			"%s. Look for one: prelet site update. Where it comes from: %s.", origin.Capitalize(err.Error()),
+			cmp.Or(strings.Join(from, ", "), "not known"),
+		))
+	}
+	if d := l.Delivery; err == nil && d.Failed != "" {
+		l.degraded = append(l.degraded, fault.Reason{
+			Code: fault.SiteDelivery,
+			Summary: fmt.Sprintf("the last look for a site failed: %s; the site is that of %s",
+				d.Failed, d.LookedAt.UTC().Format(time.RFC3339)),
+		})
+	}
+}
+
+// noteDelivery adds how a node with delivery is degraded to its plan.
+func (n *Node) noteDelivery(p *evaluate.Plan) {
+	if p.Complete {
+		p.Degraded = append(p.Degraded, n.degraded...)
+	}
+}

@@ -1,0 +1,47 @@
+package report
+
+import (
+	"errors"
+	"time"
+)
+
+// Delivery is the pulled site of a node: sites/state.json in the state folder, and, with Used, a part of status.json.
+// Digests are of artifacts, as a registry shows them.
+type Delivery struct {
+	FormatVersion int       `json:"format_version"`
+	Digest        string    `json:"digest,omitempty"`    // the last that was verified; "" before the first
+	Reference     string    `json:"reference,omitempty"` // that it was pulled by
+	Tag           string    `json:"tag,omitempty"`       // of the reference; "" for a digest
+	Name          string    `json:"name,omitempty"`      // of the signed list; "" if the image has no signers
+	Ring          string    `json:"ring,omitempty"`      // of the node and of the list
+	Counter       uint64    `json:"counter,omitempty"`   // of the list
+	Content       string    `json:"content,omitempty"`   // SHA-256 of the stored files
+	PulledAt      time.Time `json:"pulled_at,omitzero"`  // UTC
+	LookedAt      time.Time `json:"looked_at,omitzero"`  // the last look that succeeded, UTC
+	Failed        string    `json:"failed,omitempty"`    // why the last look failed; "" if it succeeded
+	Refused       *Refused  `json:"refused,omitempty"`   // the last site that was not accepted, until one is
+
+	Used string `json:"used,omitempty"` // in status.json: the digest that the last run has evaluated
+}
+
+// Refused is a site that was pulled and not accepted.
+type Refused struct {
+	Digest string `json:"digest"`
+	Reason string `json:"reason"`
+}
+
+// Delivery sets the pulled site that the run has evaluated. nil is that of a node without delivery.
+func (r *Reporter) Delivery(d *Delivery) { r.change(func(s *Status) { s.Delivery = d }) }
+
+// ReplaceDelivery replaces the pulled site in the status of the last run of this boot, once that has ended, but for the
+// digest that the run has evaluated.
+func ReplaceDelivery(dir, bootID string, d Delivery) error {
+	s, err := changeEnded(dir, bootID, func(s *Status) {
+		if s.Delivery != nil {
+			d.Used = s.Delivery.Used
+		}
+		s.Delivery = &d
+	})
+
+	return errors.Join(err, s.WriteMetrics(dir))
+}

@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/prelet/prelet/test/kube"
 )
 
 // roundSite adds to the image's site what a variable decides in each file of the kubelet, and in one more.
@@ -150,29 +151,45 @@ func TestSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quota := fmt.Sprintf("CPUQuota=%d%%", max(1, spent*100/180/1_000_000_000)) // for 3 minutes
-	t.Logf("a run takes %s of a processor: %s", time.Duration(spent), quota)
-	m.forget(c, name)
-	m.run("systemctl", "stop", "prelet")
-	m.run("systemctl", "set-property", "--runtime", "prelet.service", quota)
-	m.run("systemctl", "start", "--no-block", "prelet", "kubelet")
-	m.within(2*patience, "prelet has ended", func() string {
-		if got := m.property("prelet", "ActiveState"); got != "active" {
-			return got
-		}
-		return ""
-	})
-	t.Log(m.try("journalctl", "-b", "--no-pager", "-u", "prelet", "-n", "30", "-o", "short-monotonic"))
-	var took [2]int64
-	for i, name := range []string{"ExecMainStartTimestampMonotonic", "ExecMainExitTimestampMonotonic"} {
-		if took[i], err = strconv.ParseInt(m.property("prelet", name), 10, 64); err != nil {
-			t.Fatal(err)
-		}
+	// What a first run has spent is no measure on a busy machine, so a run that was too short is made once more with less.
+	quota := max(1, spent*100/180/1_000_000_000) // percent of a processor, for 3 minutes
+	seconds := m.slowRun(c, name, quota)
+	if seconds < 130 {
+		m.settled(0)
+		node(t, c, m, name)
+		seconds = m.slowRun(c, name, max(1, quota*seconds/180))
 	}
-	seconds := (took[1] - took[0]) / 1_000_000
 	if got := m.property("prelet", "NRestarts"); got != "0" || seconds < 130 {
 		t.Errorf("a run of %d s: got %s further tries; want more than 130 s, and none", seconds, got)
 	}
 	m.settled(0)
 	node(t, c, m, name)
+}
+
+// slowRun joins again with a percentage of a processor for prelet, and returns the seconds of its run.
+func (m *machine) slowRun(c *kube.Cluster, name string, quota int64) int64 {
+	m.t.Helper()
+	m.t.Logf("prelet.service has CPUQuota=%d%%", quota)
+	m.forget(c, name)
+	m.run("systemctl", "stop", "prelet")
+	m.run("systemctl", "set-property", "--runtime", "prelet.service", fmt.Sprintf("CPUQuota=%d%%", quota))
+	m.run("systemctl", "start", "--no-block", "prelet", "kubelet")
+	m.within(4*patience, "prelet has ended", func() string {
+		if got := m.property("prelet", "ActiveState"); got != "active" {
+			return got
+		}
+		return ""
+	})
+	m.t.Log(m.try("journalctl", "-b", "--no-pager", "-u", "prelet", "-n", "30", "-o", "short-monotonic"))
+
+	var at [2]int64
+	for i, property := range []string{"ExecMainStartTimestampMonotonic", "ExecMainExitTimestampMonotonic"} {
+		n, err := strconv.ParseInt(m.property("prelet", property), 10, 64)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		at[i] = n
+	}
+
+	return (at[1] - at[0]) / 1_000_000
 }

@@ -47,12 +47,16 @@ func (w *where) addObjectsFlag(c *cobra.Command) {
 // readRepository makes a command take the site, and the settings that no flag gives, from .prelet.hcl, and check its
 // flags. Arguments are as --config. Commands about this machine itself do not: run, detect, doctor, detectors, bundle.
 func (a *cli) readRepository(c *cobra.Command, w *lab.Request, files lang.Files) {
-	c.PreRunE = func(_ *cobra.Command, args []string) error {
+	c.PreRunE = func(c *cobra.Command, args []string) error {
 		if strings.HasSuffix(c.Use, " [PATH...]") {
 			w.Config = append(w.Config, args...)
 		}
 
 		if err := w.UseRepository(a.env(), files); err != nil {
+			return err
+		}
+
+		if err := w.UseReferences(c.Context(), a.env()); err != nil {
 			return err
 		}
 
@@ -82,9 +86,7 @@ func (w *where) addVarFileFlag(c *cobra.Command) {
 }
 
 func (w *where) addConfigFlag(c *cobra.Command) {
-	c.Flags().StringArrayVar(&w.Config, "config", nil,
-		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders "+
-			"(repeatable; a later one wins)")
+	c.Flags().StringArrayVar(&w.Config, "config", nil, configUsage)
 }
 
 func (w *where) addVarFlag(c *cobra.Command) {
@@ -106,6 +108,9 @@ func addKubeletFlag(c *cobra.Command, programs *[]string) {
 	c.Flags().StringArrayVar(programs, "kubelet", nil,
 		"the kubelet's `PROGRAM` in place of the installed one: it is asked whether it accepts the plan")
 }
+
+const configUsage = "site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders " +
+	"(repeatable; a later one wins); a command that only looks takes oci://… and oci-layout:… too"
 
 const strictUsage = "warnings are errors, for plan also notes: exit 10"
 

@@ -37,9 +37,7 @@ It needs no machine and no network.`,
 		},
 	}
 	a.readRepository(c, &o.Request, lang.AnyOwner())
-	c.Flags().StringArrayVar(&o.Config, "config", nil,
-		"site `PATH`, a file or a folder, instead of /etc/prelet and the other default folders "+
-			"(repeatable; a later one wins)")
+	c.Flags().StringArrayVar(&o.Config, "config", nil, configUsage)
 	addRootFlag(c, &o.Root)
 	c.Flags().BoolVar(&o.OnlyStages, "stages", false, "only stages")
 	output.addFlag(c, "text", "dot", "mermaid")

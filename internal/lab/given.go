@@ -60,18 +60,21 @@ func Read(e *machine.Env, r Request) (*Given, error) {
 	}
 	maps.Copy(g.Values, r.ReadVariables())
 	if len(r.Config) > 0 || r.From == "" {
-		g.Loaded = e.Load(r.siteFiles())
+		g.Loaded = e.Load(r.SiteFiles())
 	}
 
 	return g, nil
 }
 
-// siteFiles returns where the site is read. Other users may change the files for a recording, as in a checkout: they
+// SiteFiles returns where the site is read. Other users may change the files for a recording, as in a checkout: they
 // control no machine.
-func (r *Request) siteFiles() machine.Where {
+func (r *Request) SiteFiles() machine.Where {
 	w := r.Where
 	if r.From != "" {
 		w.Files = lang.AnyOwner()
+	}
+	if len(r.pulled) > 0 {
+		w.Files = withPulled{cmp.Or(w.Files, lang.OS()), r.pulled}
 	}
 
 	return w

@@ -151,6 +151,7 @@ func (n *Node) View(p *evaluate.Plan, source string) printer.View {
 		Version:    n.env.Version,
 		Generation: n.Generation(),
 		Source:     source,
+		References: n.given.References,
 		CheckedBy:  printer.ByRules,
 	}
 	if p.DryRun != nil {

@@ -35,10 +35,13 @@ type Request struct {
 	Runtime string // containerd's program in place of the installed one; "" is that one
 
 	Registry      Registry                      // how references in Config are resolved
+	References    []string                      // of the sites that were pulled, with their digests
 	Repository    repository.File               // defaults of the fields above, for commands that read it
 	Binaries      map[string]*kubeletbin.Binary // those of Kubelets, by version
 	TakesKubelets bool                          // more than one
 	runtime       *kubeletbin.Binary            // that of Runtime
+
+	pulled pulledSites // of the references that Config had
 }
 
 // findRepositories returns the files of repositories that are one folder below the working folder. The root of a
@@ -179,6 +182,9 @@ func (r *Request) Check() error {
 		}
 	}
 	for _, path := range r.Config { // links in it are checked when they are read
+		if r.IsPulled(path) {
+			continue
+		}
 		if _, err := nodefile.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			next := nodefile.SuggestBeside(path)
 			if strings.Contains(path, ",") {

@@ -303,16 +303,23 @@ func selectShard(sources []string, shard *fleet.Shard) (out []string) {
 // loadAgainst loads the site to compare with: a path, or the files of the site at a revision of git. Errors in it are
 // those of the command: nothing can be compared with it.
 func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
-	w := lab.Request{Where: machine.Where{Config: []string{against}, Files: lang.OS(), IsPast: true}}
+	w := lab.Request{
+		Where:    machine.Where{Config: []string{against}, Files: lang.OS(), IsPast: true},
+		Registry: p.planned.Registry,
+	}
 	if isMissing(against) {
 		w.Config = strings.Split(against, ",")
+	}
+	if err := w.UseReferences(ctx, p.env); err != nil {
+		return err
 	}
 	if p.planned.Root == "" {
 		if err := w.UseOwnRepository(p.env, lang.OS()); err != nil {
 			return err
 		}
 	}
-	if slices.ContainsFunc(w.Config, isMissing) || strings.HasPrefix(against, revision.Prefix) {
+	isLost := func(path string) bool { return isMissing(path) && !w.IsPulled(path) }
+	if slices.ContainsFunc(w.Config, isLost) || strings.HasPrefix(against, revision.Prefix) {
 		old, err := revision.Read(ctx, against, p.planned.Config)
 		if err != nil {
 			return err
@@ -324,7 +331,7 @@ func (p *fleetPlanner) loadAgainst(ctx context.Context, against string) error {
 		w.Files = old
 	}
 
-	site := p.env.Load(w.Where)
+	site := p.env.Load(w.SiteFiles())
 	if site.Diags.HasErrors() {
 		return &lab.Explained{
 			Err:      origin.Code(site.Diags).Errorf("--against %s: the site to compare with has errors", against),

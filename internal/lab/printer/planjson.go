@@ -22,6 +22,8 @@ type View struct {
 	Version    string // of prelet
 	Generation int    // the current one
 	Source     string // the recording, if there are several
+	// References are those of the sites that were pulled from registries, with their digests.
+	References []string
 	// CheckedBy is the judge of the kubelet's flags and configuration: the path of its binary, or ByRules.
 	CheckedBy string
 	// Full asks for the content of each file, whole.
@@ -54,6 +56,7 @@ func wouldChange(p *evaluate.Plan) bool {
 type planDocument struct {
 	FormatVersion int                `json:"format_version"`
 	Source        string             `json:"source,omitempty"`
+	References    []string           `json:"site_references,omitempty"` // with digests
 	PreletVersion string             `json:"prelet_version"`
 	Complete      bool               `json:"complete"`
 	PlanHash      string             `json:"plan_hash"`
@@ -128,6 +131,7 @@ func PlanDocument(v View) any {
 	d := planDocument{
 		FormatVersion: 1,
 		Source:        v.Source,
+		References:    v.References,
 		PreletVersion: v.Version,
 		Complete:      p.Complete,
 		PlanHash:      p.Hash,

@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/plan/eval"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/registry"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -30,7 +31,8 @@ const Name = lang.RepositoryFile
 var (
 	layersAttr = schema.Attr[[]string]{
 		Name: "layers", Type: cty.List(cty.String), Required: true, Const: true,
-		Doc: "The folders and files of the site, as for `--config`: a later one wins.",
+		Doc: "The folders and files of the site, as for `--config`, and references, `oci://…` or `oci-layout:…`: a later " +
+			"one wins.",
 	}
 	machinesAttr = schema.Attr[[]string]{
 		Name: "machines", Type: cty.List(cty.String), Const: true,
@@ -242,10 +244,26 @@ func (d *decoder) join(path string) string {
 	return filepath.Join(d.folder, path)
 }
 
+// joinReference returns a reference of a site, for that of a layout with its folder. What is wrong in it is reported
+// when it is pulled.
+func (d *decoder) joinReference(text string) string {
+	ref, err := registry.Parse(text)
+	if err != nil || ref.Layout == "" {
+		return text
+	}
+	ref.Layout = d.join(ref.Layout)
+
+	return ref.String()
+}
+
 // expand returns the paths that match the globs of an argument, each once. A glob without a match is an error: a
 // misspelt one would check nothing.
 func (d *decoder) expand(v schema.Value[[]string], hint string, list func(path string) []string) (out []string) {
 	for i, pattern := range v.V {
+		if registry.IsReference(pattern) {
+			out = append(out, d.joinReference(pattern))
+			continue
+		}
 		matches, err := Glob(d.folder, pattern)
 		var found []string
 		for _, path := range matches {

@@ -71,6 +71,9 @@ func Push(ctx context.Context, e *machine.Env, o PushOptions) (Stored, error) {
 	if err != nil {
 		return Stored{}, err
 	}
+	if err := o.UseReferences(ctx, e); err != nil {
+		return Stored{}, err
+	}
 	o.Config = append(slices.Clone(o.Config), o.Dir)
 	o.Files = lang.AnyOwner()
 	g, err := lab.Read(e, o.Request)

@@ -31,22 +31,22 @@ func (s *session) describe(verb string, ref Reference, err error) error {
 
 	f := &fault.Fault{
 		Code:    fault.Registry,
-		Summary: fmt.Sprintf("cannot %s %s", verb, ref),
-		Why:     s.clean(reasonOf(err)),
+		Summary: fmt.Sprintf("Cannot %s %s", verb, ref),
+		Err:     errors.New(s.clean(reasonOf(err))),
 	}
 	var response *errcode.ErrorResponse
 	isResponse := errors.As(err, &response)
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, context.Canceled):
-		f.Code, f.Why = fault.Interrupted, "it was stopped"
+		f.Code, f.Err = fault.Interrupted, errors.New("it was stopped")
 	case errors.Is(err, auth.ErrBasicCredentialNotFound),
 		isResponse && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
 		f.Code = fault.RegistryDenied
-		f.Next = "give credentials that may " + verb + " there"
+		f.Next = "Give credentials that may " + verb + " there"
 	case errors.As(err, &untrusted):
-		f.Next = "name the CA of this registry, if it is not one of the system's"
-		f.Err, f.Why = cause{f.Why, err}, ""
+		f.Next = "Name the CA of this registry, if it is not one of the system's"
+		f.Err = cause{f.Err.Error(), err}
 	}
 
 	return f

@@ -103,6 +103,9 @@ func (c *Client) credential(hide *secret.Redactor) auth.CredentialFunc {
 		}
 		user, password, err := c.Credential(ctx, host)
 		hide.Add([]byte(password))
+		if password == "" {
+			return auth.EmptyCredential, err
+		}
 		if user == IdentityToken {
 			return auth.Credential{RefreshToken: password}, err
 		}

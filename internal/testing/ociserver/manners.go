@@ -105,7 +105,7 @@ func tokenManners() []Manner {
 		{Name: "token: 403", Code: fault.RegistryDenied, Text: "HTTP 403",
 			handle: asks(realm, answers(http.StatusForbidden))},
 		{Name: "token: 500", Text: "HTTP 500", handle: asks(realm, answers(http.StatusInternalServerError))},
-		{Name: "token: endless", Text: "cannot pull", handle: asks(realm, func(x *Exchange) {
+		{Name: "token: endless", Text: "pull oci", handle: asks(realm, func(x *Exchange) {
 			_, _ = io.WriteString(x, `{"token":"`)
 			x.endless(x, strings.Repeat("x", 4096), 0)
 		})},
@@ -116,7 +116,7 @@ func tokenManners() []Manner {
 		{Name: "token: with a line break", Text: "invalid header", handle: asks(realm, gives(`{"token":"a\r\nb: c"}`))},
 		{Name: "token: without TLS", Text: "http", handle: asks("http://HOST/token", gives("{}"))},
 		{Name: "token: in a file", Text: "unsupported scheme", handle: asks("file:///etc/passwd", gives("{}"))},
-		{Name: "token: no realm", Text: "cannot pull", handle: asks("", gives("{}"))},
+		{Name: "token: no realm", Text: "pull oci", handle: asks("", gives("{}"))},
 		{Name: "token: at the metadata service", Text: "blocked",
 			handle: asks("https://169.254.169.254/x", gives("{}"))},
 		{Name: "token: redirects", Text: "redirects to", handle: asks(realm, redirects("https://ELSEWHERE/token"))},
@@ -137,7 +137,7 @@ func redirectManners() []Manner {
 		{Name: "redirects the layer nowhere", Text: "HTTP 307", handle: onLayer(redirects(""))},
 		{Name: "redirects the layer to what hangs", Text: "did not answer",
 			handle: onLayer(redirects("https://ELSEWHERE/hang"))},
-		{Name: "redirects the layer to something else", Text: "cannot pull",
+		{Name: "redirects the layer to something else", Text: "pull oci",
 			handle: onLayer(redirects("https://ELSEWHERE/a?X-Signature=canary-signature"))},
 	}
 }
@@ -173,7 +173,7 @@ func bodyManners() []Manner {
 		{Name: "an endless layer", Text: "not that of its digest", handle: onLayer(func(x *Exchange) {
 			x.send(func(c Content, w io.Writer) { x.endless(w, strings.Repeat("x", 1<<16), 0) })
 		})},
-		{Name: "a compressed layer", Text: "cannot pull", handle: onLayer(func(x *Exchange) {
+		{Name: "a compressed layer", Text: "pull oci", handle: onLayer(func(x *Exchange) {
 			x.Header().Set("Content-Encoding", "gzip")
 			x.send(func(_ Content, w io.Writer) { _, _ = w.Write(zip(64 << 20)) })
 		})},
@@ -182,7 +182,7 @@ func bodyManners() []Manner {
 			x.Header().Set("Docker-Content-Digest", Digest(nil))
 			x.send(func(Content, io.Writer) {})
 		}},
-		{Name: "no digest", Text: "cannot pull", handle: func(x *Exchange) {
+		{Name: "no digest", Text: "pull oci", handle: func(x *Exchange) {
 			x.Header().Set("Content-Length", "9")
 			x.send(func(Content, io.Writer) {})
 		}},
@@ -191,33 +191,33 @@ func bodyManners() []Manner {
 			x.Header().Set("Docker-Content-Digest", Digest(nil))
 			x.send(func(Content, io.Writer) {})
 		}},
-		{Name: "a wrong digest", Text: "cannot pull", handle: on((*Exchange).IsManifest, func(x *Exchange) {
+		{Name: "a wrong digest", Text: "pull oci", handle: on((*Exchange).IsManifest, func(x *Exchange) {
 			c := x.content()
 			c.Text = append(c.Text, ' ')
 			Send(x.ResponseWriter, x.Request, c)
 		})},
-		{Name: "a digest that is none", Text: "cannot pull", handle: func(x *Exchange) {
+		{Name: "a digest that is none", Text: "pull oci", handle: func(x *Exchange) {
 			x.Header().Set("Docker-Content-Digest", "sha256:../../etc/passwd")
 			x.Header().Set("Content-Length", "9")
 			x.send(func(Content, io.Writer) {})
 		}},
-		{Name: "a tag that flips", Text: "cannot pull", handle: onManifest(func(x *Exchange) {
+		{Name: "a tag that flips", Text: "pull oci", handle: onManifest(func(x *Exchange) {
 			PutSite(x.Good, Archive(Entry{Name: "other.hcl"}))
 			c, _ := x.Good.Get("stable")
 			Send(x.ResponseWriter, x.Request, c)
 		})},
-		{Name: "no type", Text: "cannot pull", handle: on((*Exchange).IsManifest, func(x *Exchange) {
+		{Name: "no type", Text: "pull oci", handle: on((*Exchange).IsManifest, func(x *Exchange) {
 			c := x.content()
 			c.Type = ""
 			Send(x.ResponseWriter, x.Request, c)
 		})},
-		{Name: "headers of 1 MB", Text: "cannot pull", handle: func(x *Exchange) {
+		{Name: "headers of 1 MB", Text: "pull oci", handle: func(x *Exchange) {
 			x.status(http.StatusOK, "X", strings.Repeat("x", 1<<20))
 		}},
-		{Name: "endless headers", Text: "cannot pull", handle: func(x *Exchange) {
+		{Name: "endless headers", Text: "pull oci", handle: func(x *Exchange) {
 			x.raw(head, func(w io.Writer) { x.endless(w, "X: "+strings.Repeat("x", 4096)+"\r\n", 0) })
 		}},
-		{Name: "endless 103", Text: "cannot pull", handle: func(x *Exchange) {
+		{Name: "endless 103", Text: "pull oci", handle: func(x *Exchange) {
 			x.raw("", func(w io.Writer) { x.endless(w, "HTTP/1.1 103 Early Hints\r\n\r\n", 0) })
 		}},
 		{Name: "not HTTP", Text: "malformed", handle: func(x *Exchange) { x.raw("SSH-2.0-OpenSSH_9.6\r\n", nil) }},

@@ -165,6 +165,10 @@ e2e-nfd: ## give a feature file to the real worker of Node Feature Discovery, as
 		-o "$(CURDIR)/bin/nfd-worker" tool
 	PRELET_NFD_WORKER="$(CURDIR)/bin/nfd-worker" $(GO) test -count=1 -v -run '^TestFeatures$$' ./internal/model/functions
 
+.PHONY: e2e-registry
+e2e-registry: build ## push and pull sites with the registry of the distribution project, with TLS and a password
+	cd test/registry && $(GO) test -count=1 .
+
 .PHONY: e2e-autoscalers
 e2e-autoscalers: build ## read `plan -o capacity` by the types of Cluster API and Karpenter
 	cd test/autoscalers && PRELET_AUTOSCALERS="$(CURDIR)/bin/prelet" $(GO) test -count=1 .

@@ -49,6 +49,7 @@ run() { # run PART
 		;;
 	recipes) make e2e-recipes ;;
 	nfd) make e2e-nfd ;;
+	registry) make e2e-registry ;;
 	autoscalers) make e2e-autoscalers ;;
 	arm64) emulate && make e2e-arm64 ;;
 	test-arm64) emulate && make test-arm64 ;;
@@ -79,7 +80,7 @@ run() { # run PART
 	esac
 }
 
-all=(boot boot-trixie boot-bullseye boot-sid kube runtime image image-arm64 selinux kube-old packages recipes nfd autoscalers arm64 test-arm64 newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
+all=(boot boot-trixie boot-bullseye boot-sid kube runtime image image-arm64 selinux kube-old packages recipes nfd registry autoscalers arm64 test-arm64 newcomer hostile agreement upgrades storm bench peers tables race nodes activation generation samples fuzz sweep)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 table=""

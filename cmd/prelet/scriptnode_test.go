@@ -37,7 +37,7 @@ func cmdAPIServer(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("SERVER", srv.URL)
 
 	if slices.Contains([]string{"good", "late", "chatty"}, args[0]) {
-		ts.Setenv("RETRY", "1m") // a busy machine is no fault of the server
+		ts.Setenv("RETRY", "1m") // the server is good, and the machine may be busy
 	}
 	if len(args) == 2 {
 		ts.Setenv(args[1], srv.URL)

@@ -153,7 +153,7 @@ func checkUnlisted(stateDir string) *hcl.Diagnostic {
 	}
 
 	return tooOld("It has no %s, and an earlier site of this node had one. Restore that list. If the image's layer "+
-		"alone is the site now, remove %s.", lang.ListFile, filepath.Join(stateDir, counterFile))
+		"alone is the site now, remove that file (%s).", lang.ListFile, filepath.Join(stateDir, counterFile))
 }
 
 // checkWhole refuses a list of all layers with a lower counter than the last.

@@ -95,7 +95,7 @@ type Changed struct {
 	Drains  []string               // why the node must be drained before the kubelet is restarted; nil: it need not
 }
 
-// Need is what a plan needs of its node. The greatest one decides when it may be applied to a node with pods.
+// Need is the state of its node that a plan needs. The greatest one decides when it may be applied to a node with pods.
 type Need string
 
 // The needs, the greatest last.

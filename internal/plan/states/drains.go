@@ -114,7 +114,7 @@ func readAmounts(value any) map[string]string {
 	return out
 }
 
-// isLower reports whether a limit of pods becomes lower. 0 is no limit.
+// isLower reports whether a limit of pods becomes lower. 0 means unlimited.
 func isLower(old, planned string) bool {
 	was, err := strconv.ParseFloat(old, 64)
 	is, failed := strconv.ParseFloat(planned, 64)

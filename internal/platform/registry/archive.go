@@ -98,7 +98,7 @@ func unpack(layer []byte) ([]File, error) {
 	return slices.SortedFunc(slices.Values(out), func(a, b File) int { return strings.Compare(a.Name, b.Name) }), nil
 }
 
-// checkName refuses all but the plain name of a file: whoever writes it joins it to a folder.
+// checkName refuses all but the plain name of a file: callers join it to a folder.
 func checkName(name string) error {
 	isOdd := func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsGraphic(r) }
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.HasPrefix(name, ".") ||

@@ -21,8 +21,8 @@ const (
 // maxReference bounds the text of a reference, in bytes.
 const maxReference = 4096
 
-// Reference names a site in a registry, or in an OCI image layout. Where it has a digest, that counts, and the tag says
-// what it was.
+// Reference names a site in a registry, or in an OCI image layout. A digest, if there is one, counts; the tag is
+// only shown then.
 type Reference struct {
 	Host       string // of the registry, with its port
 	Repository string // in the registry, as sites/gpu

@@ -1,7 +1,7 @@
 // Package registry stores sites in OCI registries and in OCI image layouts, which are folders, and gets them from
 // there. A site is an artifact of one layer: a flat tar of the files of one folder. Its digest depends on them only.
 //
-// A server is not trusted: what it sends is bounded in size and time, and compared with its digest. What is signed is
+// A server is not trusted: its content is bounded in size and time, and compared with its digest. Signatures are
 // for the caller to check. The package must not write files, except for Push into a layout.
 //
 // Start with Client.Pull; parse.go has references, archive.go the layer, transport.go the bounds of HTTP.
@@ -77,7 +77,7 @@ type source interface {
 	Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error)
 }
 
-// refusal is the error of content that is not a site, or is not the one that was named.
+// refusal is the error of content that is not a site, or not the site that was named.
 type refusal struct{ why string }
 
 func (r refusal) Error() string { return r.why }
@@ -95,7 +95,7 @@ func (c *Client) Resolve(ctx context.Context, ref Reference) (string, error) {
 	return found.Digest.String(), err
 }
 
-// Pull returns the site of a reference. Of a tag it gets the digest first, and then what has this digest.
+// Pull returns the site of a reference. It resolves a tag first, and then gets the content by digest.
 func (c *Client) Pull(ctx context.Context, ref Reference) (*Artifact, error) {
 	out := &Artifact{}
 	err := c.call(ctx, "pull", ref, func(ctx context.Context, s *session) error {

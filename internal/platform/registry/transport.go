@@ -34,7 +34,7 @@ const (
 type session struct {
 	repo      *remote.Repository // nil for a layout
 	transport *http.Transport
-	redactor  *secret.Redactor // has what was sent as a credential
+	redactor  *secret.Redactor // hides the credentials that were sent
 }
 
 func (s *session) close() { s.transport.CloseIdleConnections() }
@@ -67,7 +67,7 @@ func (c *Client) open(ref Reference) (*session, error) {
 		TLSClientConfig:        &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableCompression:     true, // a digest is that of the bytes on the line
-		DisableKeepAlives:      true, // what a server sends on an idle connection is printed by net/http, unredacted
+		DisableKeepAlives:      true, // net/http prints unredacted bytes that a server sends on an idle connection
 	}
 	retries := &retry.Transport{
 		Base: &patient{s.transport, patience, s.redactor},

@@ -18,7 +18,7 @@ import (
 // Reference is what each Manner has under its host: HOST/Reference.
 const Reference = "sites/gpu:stable"
 
-// Manner is one way in which a registry can do harm to who pulls from it.
+// Manner is one way in which a registry can do harm to its clients.
 type Manner struct {
 	Name string
 	Code fault.Code // of the pull
@@ -105,7 +105,7 @@ func start(hasTLS bool, handle http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// IsManifest and IsLayer report what is asked for.
+// IsManifest and IsLayer report the kind of the request.
 func (x *Exchange) IsManifest() bool { return strings.Contains(x.Request.URL.Path, "/manifests/") }
 func (x *Exchange) IsLayer() bool    { return strings.Contains(x.Request.URL.Path, "/blobs/") }
 
@@ -144,7 +144,7 @@ func (x *Exchange) status(status int, headers ...string) {
 		x.Request.Header.Get("Authorization"), strings.Repeat("no ", 300))
 }
 
-// content returns what is asked for.
+// content returns the requested content.
 func (x *Exchange) content() Content {
 	c, _ := x.Good.Get(x.Request.URL.Path[strings.LastIndex(x.Request.URL.Path, "/")+1:])
 

@@ -1,4 +1,4 @@
-// Package ociserver has registries for tests: one that works, in memory, and one for each way in which a registry can
+// Package ociserver has registries in memory for tests: a good registry, and one for each way in which a registry can
 // do harm.
 //
 // Start with Registry; hostile.go has Manners.
@@ -54,7 +54,7 @@ func (r *Registry) Put(c Content, names ...string) string {
 	return digest
 }
 
-// Get returns what is kept under a digest or a tag.
+// Get returns the content of a digest or a tag.
 func (r *Registry) Get(name string) (Content, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,6 +115,6 @@ func Send(w http.ResponseWriter, req *http.Request, c Content) {
 	w.Header().Set("Docker-Content-Digest", Digest(c.Text))
 	w.Header().Set("Content-Length", strconv.Itoa(len(c.Text)))
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(c.Text) // whoever hangs up has read enough
+		_, _ = w.Write(c.Text) // a client that hangs up has read enough
 	}
 }

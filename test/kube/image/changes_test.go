@@ -151,7 +151,7 @@ func TestSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What a first run has spent is no measure on a busy machine, so a run that was too short is made once more with less.
+	// On a busy machine a first run spends more than a second one. A run that was too short is made once more with less.
 	quota := max(1, spent*100/180/1_000_000_000) // percent of a processor, for 3 minutes
 	seconds := m.slowRun(c, name, quota)
 	if seconds < 130 {

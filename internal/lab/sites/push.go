@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/registry"
@@ -98,10 +100,9 @@ func Push(ctx context.Context, e *machine.Env, o PushOptions) (Stored, error) {
 	out.LeftOut = leftOut
 	out.Site = s
 	out.Diagnostics = g.Loaded.Diags
-	if !isSigned(files) {
+	if why := checkList(files); why != "" {
 		out.Diagnostics = append(out.Diagnostics, origin.Warning(fault.SiteSignature, hcl.Range{},
-			"The site is not signed", "The folder has no %s with its signature. Nodes whose image has site-signers "+
-				"refuse it.", lang.ListFile))
+			"The site is not signed", "%s. Nodes whose image has site-signers refuse it.", why))
 	}
 
 	return out, nil
@@ -133,10 +134,32 @@ func choose(l lang.Layer) (files []registry.File, leftOut []LayerEntry, err erro
 // listNames returns the names of the signed list and of its signature.
 func listNames() []string { return []string{lang.ListFile, lang.ListFile + ".sig"} }
 
-func isSigned(files []registry.File) bool {
-	return !slices.ContainsFunc(listNames(), func(name string) bool {
-		return !slices.ContainsFunc(files, func(f registry.File) bool { return f.Name == name })
-	})
+// checkList returns why nodes that want a signature refuse the files; "" where the keys of a node decide. A list
+// without a name may be of other layers too.
+func checkList(files []registry.File) string {
+	texts := map[string][]byte{}
+	var signed []tape.SiteFile
+	for _, f := range files {
+		texts[f.Name] = f.Text
+		if lang.IsSiteFile(f.Name) {
+			signed = append(signed, tape.SiteFile{Name: f.Name, Text: string(f.Text)})
+		}
+	}
+	for _, name := range listNames() {
+		if texts[name] == nil {
+			return "The folder has no " + name
+		}
+	}
+
+	list, err := lang.ParseList(texts[lang.ListFile])
+	if err != nil {
+		return lang.ListFile + ": " + err.Error()
+	}
+	if differences := list.Compare(signed); list.Name != "" && len(differences) > 0 {
+		return lang.ListFile + " is of other files: " + strings.Join(differences, "; ")
+	}
+
+	return ""
 }
 
 // Pull gets a site, and writes it to Dir: all of its files or, after an error, none.

@@ -17,6 +17,7 @@ type Delivery struct {
 	Name, Ring    string   // that the pulled site must have; a name of "" is any
 	Alone         bool     // the other layers are enough without a usable pulled site
 	CAFile, Proxy string   // "" for none
+	Apply         bool     // a check between boots applies a new site; otherwise it waits for the next run
 }
 
 // ReadDelivery returns the arguments of a checked delivery block. The body may be nil.
@@ -28,6 +29,7 @@ func ReadDelivery(body *hclsyntax.Body) Delivery {
 		Alone:  literal(body, DeliveryAlone),
 		CAFile: literal(body, DeliveryCAFile),
 		Proxy:  literal(body, DeliveryProxy),
+		Apply:  literal(body, DeliveryApply),
 	}
 }
 

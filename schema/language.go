@@ -146,6 +146,12 @@ var (
 		Check: checkProxy,
 		Const: true,
 	}
+	DeliveryApply = Attr[bool]{
+		Name:    "apply",
+		Doc:     "Whether `prelet-check.timer` applies a new site between boots, at once or, if the plan [needs it](../operators/rolling-out.md#2-what-must-be-drained), once the node is drained. Otherwise it waits for the next boot, or for `prelet run`.",
+		Default: false,
+		Const:   true,
+	}
 
 	DetectorRequired = Attr[bool]{
 		Name:    "required",
@@ -287,10 +293,12 @@ var (
 	}
 
 	DeliveryBlock = Block{
-		Type:   "delivery",
-		Max:    1,
-		Doc:    "Where this node gets its site. `prelet site update` reads it without the pulled site, which can change neither the place nor the ring; `/etc/prelet` can. See [delivery](../operators/delivery.md).",
-		Fields: []Field{DeliveryFrom, DeliveryName, DeliveryRing, DeliveryAlone, DeliveryCAFile, DeliveryProxy},
+		Type: "delivery",
+		Max:  1,
+		Doc:  "Where this node gets its site. `prelet site update` reads it without the pulled site, which can change neither the place nor the ring; `/etc/prelet` can. See [delivery](../operators/delivery.md).",
+		Fields: []Field{
+			DeliveryFrom, DeliveryName, DeliveryRing, DeliveryAlone, DeliveryApply, DeliveryCAFile, DeliveryProxy,
+		},
 	}
 
 	DetectorBlock = Block{

@@ -34,7 +34,8 @@ import (
 // These are the Nodes of the API server, as it returns them.
 var apiNodes = map[string]string{
 	"n1": `{"kind":"Node","metadata":{"name":"n1","annotations":{"prelet.github.io/generation":"7","prelet.github.io/plan":` +
-		`"sha256:0123456789abcdef0123","prelet.github.io/revision":"v2","prelet.github.io/degraded":` +
+		`"sha256:0123456789abcdef0123","prelet.github.io/revision":"v2","prelet.github.io/site":"sha256:5555555555555555","prelet.github.io/ring":"one",` +
+		`"prelet.github.io/waits":"drain: it has pods","prelet.github.io/degraded":` +
 		`"[{\"code\":\"stale\",\"summary\":\"ConfigMap x is of an earlier boot\\u001b[2J\"}]"},` +
 		`"managedFields":[{"manager":"prelet","time":"2026-01-02T03:04:05Z","fieldsV1":` +
 		`{"f:metadata":{"f:annotations":{"f:prelet.github.io/generation":{}}}}}]},"spec":{"unschedulable":true},` +
@@ -106,7 +107,7 @@ func TestList(t *testing.T) {
 			"n2     NotReady                   -            -              -          no report\n" +
 			"n4     Unknown                    -            -              -          report is damaged\n" +
 			"n1     Ready,SchedulingDisabled   7            0123456789ab   v2         stale\n",
-			"nodes: 4, degraded: 1, without a report: 1, with a damaged report: 1, revision v1: 1, revision v2: 1\n"},
+			"nodes: 4, degraded: 1, without a report: 1, with a damaged report: 1, with a site that waits: 1, revision v1: 1, revision v2: 1\n"},
 		{"--selector wave=1",
 			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED\n" +
 				"n3     Ready    4            aaaa   v1         -\n",
@@ -115,8 +116,8 @@ func TestList(t *testing.T) {
 		{"-l wave=typo --degraded", "",
 			`No node has the labels "wave=typo": kubectl get nodes --show-labels lists them.` + "\n"},
 		{"-l wave=1 -o wide",
-			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED   KUBELET   CHANGED   SITE   RING\n" +
-				"n3     Ready    4            aaaa   v1         -          -         -         bbbb   canary\n",
+			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED   KUBELET   CHANGED   SITE   RING     WAITS\n" +
+				"n3     Ready    4            aaaa   v1         -          -         -         bbbb   canary   -\n",
 			"nodes: 1, degraded: 0, revision v1: 1\n"},
 	} {
 		out, summary, err := runPlugin(t, s, strings.Fields(c.args)...)
@@ -141,7 +142,7 @@ func TestList(t *testing.T) {
 func TestShow(t *testing.T) {
 	s := serveNodes(t)
 	for args, want := range table.YAML[map[string][]string](t, `
-n1: ["generation  7\n", "revision    v2\n", "stale: ConfigMap x is of an earlier boot?[2J\n", "explain code/stale\n", '2026']
+n1: ["generation  7\n", "site        sha256:5555555555555555\n", "ring        one\n", "waits       drain: it has pods\n", "revision    v2\n", "stale: ConfigMap x is of an earlier boot?[2J\n", "explain code/stale\n", '2026']
 show n2: ['NotReady: Kubelet stopped posting', 'report  none: the site has no annotations {}', prelet status]
 show n3: ["degraded    no\n"]
 n4: ['annotation prelet.github.io/generation is "x", not the number of a generation']

@@ -137,10 +137,11 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 		{Name: "Changed", Priority: 1},
 		{Name: "Site", Priority: 1},
 		{Name: "Ring", Priority: 1},
+		{Name: "Waits", Priority: 1},
 	}}
 
 	for _, n := range nodes {
-		generation, plan, revision, degraded, site, ring := "-", "-", "-", "no report", "-", "-"
+		generation, plan, revision, degraded, site, ring, waits := "-", "-", "-", "no report", "-", "-", "-"
 		switch {
 		case n.Problem != "":
 			degraded = "report is damaged"
@@ -151,6 +152,7 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 			degraded = cmp.Or(shorten(strings.Join(n.codes(), ",")), "-")
 			site = cmp.Or(clean(shortenHash(n.Report.Site)), "-")
 			ring = cmp.Or(shorten(n.Report.Ring), "-")
+			waits = cmp.Or(shorten(n.waits()), "-")
 		}
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{
 			clean(n.Name),
@@ -163,6 +165,7 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 			cmp.Or(n.changed(), "-"),
 			site,
 			ring,
+			waits,
 		}})
 	}
 
@@ -173,6 +176,13 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 	_, err := text.WriteTo(w)
 
 	return err
+}
+
+// waits returns the reason for which a newer site of the node waits; "" if none does.
+func (n node) waits() string {
+	reason, _, _ := strings.Cut(n.Report.Waits, ":")
+
+	return reason
 }
 
 // changed returns when the report changed; "" if that is not known.
@@ -194,7 +204,7 @@ func shortenHash(hash string) string {
 // summarize returns one line about all nodes.
 func summarize(nodes []node) string {
 	revisions := map[string]int{}
-	var silent, damaged, degraded int
+	var silent, damaged, degraded, waiting int
 	for _, n := range nodes {
 		switch {
 		case n.Problem != "":
@@ -203,6 +213,9 @@ func summarize(nodes []node) string {
 			silent++
 		default:
 			revisions[n.Report.Revision]++
+			if n.Report.Waits != "" {
+				waiting++
+			}
 		}
 		if n.isDegraded() {
 			degraded++
@@ -215,6 +228,9 @@ func summarize(nodes []node) string {
 	}
 	if damaged > 0 {
 		parts = append(parts, fmt.Sprintf("with a damaged report: %d", damaged))
+	}
+	if waiting > 0 {
+		parts = append(parts, fmt.Sprintf("with a site that waits: %d", waiting))
 	}
 	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
 		if revision != "" {
@@ -253,6 +269,7 @@ func printNode(w io.Writer, n node) error {
 	line("revision", n.Report.Revision)
 	line("site", n.Report.Site)
 	line("ring", n.Report.Ring)
+	line("waits", n.Report.Waits)
 	line("changed", n.changed())
 
 	if !n.isDegraded() {

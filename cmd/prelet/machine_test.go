@@ -64,6 +64,8 @@ type testMachine struct {
 	taints      []kubelet.Taint
 	annotations map[string]string
 	conditions  []condition.Condition
+	isCordoned  bool
+	pods        []string            // that a drain evicts
 	sent        map[string][]string // patches of taints, conditions, annotations and labels, in the words of kubectl
 	fails       map[string]error    // of each such patch, and of each get; why there is no serving certificate
 
@@ -364,8 +366,12 @@ func (m *testMachine) NodeObject(_ context.Context, name string) (kubelet.NodeOb
 	return kubelet.NodeObject{
 		Name: name, Labels: m.labels, Taints: m.taints, Annotations: m.annotations, Conditions: m.conditions, Age: -1,
 		Ready: slices.Contains(m.conditions, condition.Condition{Type: "Ready", Status: "True"}), MachineID: m.reported(),
+		Unschedulable: m.isCordoned,
 	}, nil
 }
+
+// Pods implements machine.Probe.
+func (m *testMachine) Pods(context.Context, string) ([]string, error) { return m.pods, m.fails["pods"] }
 
 // reported returns the machine id in the Node, "" in most tests: then it is not known.
 func (m *testMachine) reported() string {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -420,18 +423,35 @@ func (n *scriptNode) clock(a []string) error {
 	return nil
 }
 
-// site label VALUE: it plans another label. site file FILE: it is that one.
+// site label VALUE: it plans another label. site file FILE: it is that one. site pulled FILE: that is pulled.
 func (n *scriptNode) siteHas(a []string) error {
 	switch a[0] {
 	case "file":
 		return n.useSite(n.path(a[1]))
 	case "label":
 		n.relabel(a[1])
+	case "pulled":
+		n.pull(n.path(a[1]))
 	default:
 		return script.Unknown("verb", a[0])
 	}
 
 	return nil
+}
+
+// pull stores a file as node.hcl of the pulled site, as prelet site update does; its digest is that of the text.
+func (n *scriptNode) pull(file string) {
+	text := must(os.ReadFile(file))
+	sum := sha256.Sum256(text)
+	d := machine.NewDelivery()
+	d.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	d.Content = machine.SumFiles(map[string][]byte{"node.hcl": text})
+	d.PulledAt, d.LookedAt = time.Now().UTC(), time.Now().UTC()
+
+	state := filepath.Join(n.root, machine.StateFolder)
+	osfile.Write(n.t, filepath.Join(machine.PulledFolder(state, d.Digest), "node.hcl"), string(text), 0o644)
+	record := filepath.Join(state, machine.SitesFolder, machine.DeliveryFile)
+	osfile.Write(n.t, record, string(must(json.Marshal(d))), 0o644)
 }
 
 // spoilFile adds to the ways to spoil a file those of a state folder: bit AT, a bit of the byte at AT, or from the end;
@@ -702,6 +722,7 @@ func (n *scriptNode) clusterVerbs() map[string]func(a []string) {
 				n.taints = append(n.taints, must(kubelet.ParseTaint(text)))
 			}
 		},
+		"cordoned": func(a []string) { n.isCordoned, n.pods = a[0] == "yes", a[1:] },
 		"conditions": func(a []string) { // each as TYPE=STATUS
 			n.conditions = nil
 			for _, text := range a {

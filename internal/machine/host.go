@@ -70,6 +70,8 @@ type Probe interface {
 	activation.Probe
 	// Event creates an event of the Node with the node's own identity.
 	Event(ctx context.Context, e kubelet.Event) error
+	// Pods returns the pods of a Node that a drain evicts and that have not ended, with the node's own identity.
+	Pods(ctx context.Context, node string) ([]string, error)
 }
 
 // Manager is systemd as far as commands use it.

@@ -77,7 +77,15 @@ type Drift struct {
 	Changes []string   `json:"changes"`        // paths
 	Code    fault.Code `json:"code,omitempty"` // why the site has no plan; "" if it has one
 	Summary string     `json:"summary"`        // one line
+	Needs   string     `json:"needs"`          // of the plan: nothing, units, kubelet or drain; "" without a plan
+	Waits   *Wait      `json:"waits"`          // null if no pulled site waits, and while one is being applied
 	Event   string     `json:"event"`          // the summary of the Node's last event; "" if nothing would change
+}
+
+// Wait is why a pulled site is not applied between boots.
+type Wait struct {
+	Reason string `json:"reason"` // disabled, no-plan, held, verdict, run, reboot or drain
+	Why    string `json:"why"`
 }
 
 // Held is a plan that is not applied until it changes or is released.

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/kubelet/annotation"
 	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/plan/evaluate"
@@ -48,6 +49,18 @@ func Check(ctx context.Context, e *machine.Env) (report.Drift, error) {
 	if err != nil {
 		return found, err
 	}
+	if p.Complete {
+		found.Needs = string(p.Needs())
+	}
+	wait, isPending := whyPulledWaits(ctx, e, h, n, p, last)
+	applies := isPending && wait == nil
+	if wait != nil {
+		found.Waits = wait
+		found.Summary += "; the pulled site waits: " + wait.Why
+	}
+	if applies {
+		found.Summary += "; " + machine.ApplyUnit + " applies the pulled site"
+	}
 	found.At = h.Clock.Now().UTC()
 	found.Summary = e.Redactor.String(found.Summary)
 	for i, path := range found.Changes {
@@ -57,7 +70,7 @@ func Check(ctx context.Context, e *machine.Env) (report.Drift, error) {
 		found.Event = last.Check.Event
 	}
 
-	c := &driftCheck{env: e, host: h, last: last, plan: p, found: found}
+	c := &driftCheck{env: e, host: h, last: last, plan: p, found: found, applies: applies}
 	c.publishAll(ctx, c.publications())
 
 	return c.found, nil
@@ -70,6 +83,8 @@ type driftCheck struct {
 	last  *report.Status // of the run that it follows
 	plan  *evaluate.Plan
 	found report.Drift // of the plan; sendDrift sets its event
+
+	applies bool // the pulled site does not wait
 }
 
 // publications returns the publications of a check, in this order. A failure is printed, and the check goes on.
@@ -78,7 +93,9 @@ func (c *driftCheck) publications() []publication {
 		{"drift", c.log, "", "the journal does not have what this check has found"},
 		{"event of drift", c.sendEvent, "", "events: the Node does not have that of this check"},
 		{"conditions with drift", c.patch, "", "conditions: the Node has those before this check"},
+		{"waits", c.annotate, "", "annotations: the Node does not show whether a pulled site waits"},
 		{"check", c.write, "", "the status and the metrics do not have this check"},
+		{"apply", c.startApply, "", "the pulled site is not applied before the next check"},
 	}
 }
 
@@ -151,11 +168,12 @@ func (c *driftCheck) log(context.Context) error {
 	return nil
 }
 
-// sendEvent creates an event of the Node if a run would change something else than at the last event.
+// sendEvent creates an event of the Node if a run would change something else than at the last event. The run that
+// applies the pulled site has an event of its own.
 func (c *driftCheck) sendEvent(ctx context.Context) error {
 	h, found := c.host, &c.found
 	reason, changes := describeEvent(*found)
-	if h.WhyNotJoined() != "" || found.Code != "" || found.Event == changes {
+	if h.WhyNotJoined() != "" || found.Code != "" || found.Event == changes || c.applies {
 		return nil
 	}
 	name, _ := h.CertifiedNode()
@@ -165,6 +183,30 @@ func (c *driftCheck) sendEvent(ctx context.Context) error {
 	}
 
 	return err
+}
+
+// annotate shows in an annotation of the Node why the pulled site waits, if the site enables annotations.
+func (c *driftCheck) annotate(ctx context.Context) error {
+	a := c.plan.Node.Activation
+	isUsed := c.found.Waits != nil || c.last.Check != nil && c.last.Check.Waits != nil
+	if !isUsed || a == nil || a.Annotations == nil || c.host.WhyNotJoined() != "" {
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	name, _ := c.host.CertifiedNode()
+	n, err := ownNode(ctx, c.host, name)
+	if err != nil {
+		return err
+	}
+	wait := cmp.Or(c.found.Waits, &report.Wait{})
+	change := annotation.ChangeWaits(n.Annotations, wait.Reason, wait.Why)
+	if len(change) == 0 {
+		return nil
+	}
+
+	return c.host.Probe.Patch(ctx, n.Name, "", change)
 }
 
 // patch makes the declared conditions with drift False while a run would change something, and the planned

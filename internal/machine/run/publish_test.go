@@ -99,7 +99,7 @@ func checkFailing(t *testing.T, follows func(*nodeRun) []publication, failing in
 
 // TestPublicationsOfChecks lets each publication of a check between boots fail: it is printed, and the others follow.
 func TestPublicationsOfChecks(t *testing.T) {
-	want := []string{"drift", "event of drift", "conditions with drift", "check"}
+	want := []string{"drift", "event of drift", "conditions with drift", "waits", "check", "apply"}
 	for failing := range want {
 		var said, got []string
 		c := &driftCheck{env: &machine.Env{Say: func(line string) { said = append(said, line) }}}

@@ -125,6 +125,10 @@ func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 	}
 	defer store.Close()
 
+	if decideAgain(ctx, e, h, store) {
+		return commit.Result{IsPrinted: true}, nil
+	}
+
 	locked := h.Clock.Now()
 	r := begin(e, h, store, false)
 	r.Report.Span(report.KindStep, "lock", began, locked.Sub(began))

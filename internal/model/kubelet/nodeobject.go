@@ -3,6 +3,7 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/model/kubelet/condition"
@@ -27,6 +28,7 @@ type NodeObject struct {
 
 	MachineID, SystemUUID string // of the machine whose kubelet reported last; "" if none has
 	Ready                 bool
+	Unschedulable         bool   // it is cordoned
 	Address               string // its internal IP address, if it has one
 }
 
@@ -43,7 +45,8 @@ func ParseNode(body []byte, date string) (NodeObject, error) {
 			Version     string            `json:"resourceVersion"`
 		} `json:"metadata"`
 		Spec struct {
-			Taints []json.RawMessage `json:"taints"`
+			Taints        []json.RawMessage `json:"taints"`
+			Unschedulable bool              `json:"unschedulable"`
 		} `json:"spec"`
 		Status struct {
 			Conditions []condition.Condition
@@ -72,6 +75,8 @@ func ParseNode(body []byte, date string) (NodeObject, error) {
 		Deleted:    doc.Metadata.Deleted,
 		MachineID:  doc.Status.NodeInfo.MachineID,
 		SystemUUID: doc.Status.NodeInfo.SystemUUID,
+
+		Unschedulable: doc.Spec.Unschedulable,
 	}
 	for _, raw := range doc.Spec.Taints {
 		var t Taint
@@ -95,6 +100,53 @@ func ParseNode(body []byte, date string) (NodeObject, error) {
 	}
 
 	return n, nil
+}
+
+// IsDrained reports whether a maintenance controller or an administrator has declared the Node drained, by the
+// condition of KEP-5683.
+func (n NodeObject) IsDrained() bool {
+	return slices.ContainsFunc(n.Conditions, func(c condition.Condition) bool {
+		return c.Type == "Drained" && c.Status == condition.True
+	})
+}
+
+// ParsePods returns the pods in a PodList of one node that a drain evicts, as NAMESPACE/NAME: not those of DaemonSets,
+// and not mirror pods, which the kubelet makes of files. A list that is not whole is an error.
+func ParsePods(body []byte) (pods []string, err error) {
+	var list struct {
+		Kind     string
+		Metadata struct{ Continue string }
+		Items    []struct {
+			Metadata struct {
+				Namespace, Name string
+				Annotations     map[string]string
+				OwnerReferences []struct {
+					Kind       string
+					Controller bool
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("invalid list of pods: %w", err)
+	}
+	if list.Kind != "PodList" || list.Metadata.Continue != "" {
+		return nil, fmt.Errorf("invalid list of pods: kind is %q, or it has more than one page", list.Kind)
+	}
+
+	for _, item := range list.Items {
+		m := item.Metadata
+		_, isMirror := m.Annotations["kubernetes.io/config.mirror"]
+		stays := isMirror
+		for _, o := range m.OwnerReferences {
+			stays = stays || o.Controller && o.Kind == "DaemonSet"
+		}
+		if !stays {
+			pods = append(pods, m.Namespace+"/"+m.Name)
+		}
+	}
+
+	return pods, nil
 }
 
 // LabelChange is a label to set, or to remove if it still has a value.

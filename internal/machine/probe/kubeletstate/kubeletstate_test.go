@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,44 @@ func TestPatchAnnotationsAndEvent(t *testing.T) {
 		if err := send(p); err == nil || !strings.Contains(err.Error(), "not here") {
 			t.Errorf("403: got %v, want the message of the cluster", err)
 		}
+	}
+}
+
+// TestPods: the pods in the way of a drain are asked for as the Node authorizer allows it, and a list that is not whole,
+// or not of an API server, is an error.
+func TestPods(t *testing.T) {
+	answer := demo.BadResponse{Status: http.StatusOK}
+	p, asked := newProbe(t, "n1", &answer)
+	for _, c := range table.YAML[[]struct{ Status, Body, Want, Err string }](t, `
+- {body: '{"kind":"PodList","items":[]}', want: "[]"}
+- body: >-
+    {"kind":"PodList","items":[
+    {"metadata":{"namespace":"a","name":"web","ownerReferences":[{"kind":"ReplicaSet","controller":true}]}},
+    {"metadata":{"namespace":"a","name":"bare"}},
+    {"metadata":{"namespace":"a","name":"owned","ownerReferences":[{"kind":"DaemonSet"}]}},
+    {"metadata":{"namespace":"a","name":"proxy","ownerReferences":[{"kind":"DaemonSet","controller":true}]}},
+    {"metadata":{"namespace":"a","name":"etcd","annotations":{"kubernetes.io/config.mirror":"1"}}}]}
+  want: "[a/web a/bare a/owned]"
+- {body: '{"kind":"PodList","metadata":{"continue":"x"},"items":[]}', want: "[]", err: more than one page}
+- {body: '{"kind":"Status"}', want: "[]", err: kind is "Status"}
+- {body: '{"kind":"PodList","ite', want: "[]", err: invalid list of pods}
+- {status: "403", want: "[]", err: answered 403}
+- {status: "401", want: "[]", err: answered 401}
+`) {
+		answer.Body, answer.Status = c.Body, http.StatusOK
+		if c.Status != "" {
+			answer.Status, _ = strconv.Atoi(c.Status)
+		}
+		pods, err := p.Pods(t.Context(), "n1")
+		isErr := c.Err == "" && err == nil || c.Err != "" && err != nil && strings.Contains(err.Error(), c.Err)
+		if fmt.Sprint(pods) != c.Want || !isErr {
+			t.Errorf("%s%s: got %v, %v; want %s and an error with %q", c.Status, c.Body, pods, err, c.Want, c.Err)
+		}
+	}
+	const want = "GET /api/v1/pods?fieldSelector=spec.nodeName%3Dn1%2Cstatus.phase%21%3DSucceeded%2C" +
+		"status.phase%21%3DFailed&limit=250"
+	if !strings.HasPrefix(*asked, want) {
+		t.Errorf("got %s, want %s", *asked, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,6 +70,35 @@ func (p Probe) Event(ctx context.Context, e kubelet.Event) error {
 	defer c.CloseIdleConnections()
 
 	return c.write(ctx, http.MethodPost, "/api/v1/namespaces/default/events", "application/json", e.Document(p.Now()))
+}
+
+// maxPods limits the list of a node's pods. A drained node has a few of DaemonSets.
+const maxPods = 250
+
+// Pods returns the pods of a Node that a drain evicts and that have not ended. The Node authorizer allows a kubelet to
+// list the pods that are bound to its Node (plugin/pkg/auth/authorizer/node/node_authorizer.go, authorizePod).
+func (p Probe) Pods(ctx context.Context, node string) ([]string, error) {
+	c, err := p.connectAsNode()
+	if err != nil {
+		return nil, err
+	}
+	defer c.CloseIdleConnections()
+
+	query := url.Values{
+		"fieldSelector": {"spec.nodeName=" + node + ",status.phase!=Succeeded,status.phase!=Failed"},
+		"limit":         {strconv.Itoa(maxPods)},
+	}
+	resp, err := c.send(ctx, http.MethodGet, "/api/v1/pods?"+query.Encode(), "", nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.code == http.StatusUnauthorized:
+		return nil, c.unauthorized()
+	case resp.code != http.StatusOK:
+		return nil, newUnclear("%s answered %d for the pods of node %s", c.server, resp.code, node)
+	}
+
+	return kubelet.ParsePods(resp.body)
 }
 
 // write sends a document, to be encoded as JSON. Its errors are those of Patch.

@@ -22,6 +22,8 @@ const (
 	// Site and Ring are of a node that pulls its site: the digest of the artifact that the run has used.
 	Site = "prelet.github.io/site"
 	Ring = "prelet.github.io/ring"
+	// Waits is why a newer pulled site is not applied, of a check between boots. A run removes it.
+	Waits = "prelet.github.io/waits"
 	// Taints is the list of taints that prelet owns on the Node, separated by spaces. It is not a part of a Content.
 	Taints = "prelet.github.io/taints"
 	// Assumed is only on the Nodes of a rehearsal, and lists its assumptions. It is not a part of a Content either.
@@ -46,6 +48,7 @@ type Content struct {
 	Revision   string   `json:"revision,omitempty"` // of the site, as the site gives it
 	Site       string   `json:"site,omitempty"`     // the digest of the pulled site
 	Ring       string   `json:"ring,omitempty"`     // of the pulled site
+	Waits      string   `json:"waits,omitempty"`    // REASON: WHY, of a newer site; never of a run
 	Degraded   []Reason `json:"degraded"`           // why not everything is as the site says
 }
 
@@ -76,9 +79,7 @@ func (r Content) Values() map[string]string {
 func encodeReasons(reasons []Reason) string {
 	short := slices.Clone(reasons[:min(len(reasons), maxReasons)])
 	for i, reason := range short {
-		if text := []rune(reason.Summary); len(text) > maxSummary {
-			short[i].Summary = string(text[:maxSummary-1]) + "…"
-		}
+		short[i].Summary = cutSummary(reason.Summary)
 	}
 
 	text, err := json.Marshal(short)
@@ -87,6 +88,14 @@ func encodeReasons(reasons []Reason) string {
 	}
 
 	return string(text)
+}
+
+func cutSummary(summary string) string {
+	if text := []rune(summary); len(text) > maxSummary {
+		return string(text[:maxSummary-1]) + "…"
+	}
+
+	return summary
 }
 
 // Patch is a change of the annotations of a Node: the new value by key, nil for an annotation to remove.
@@ -100,7 +109,7 @@ func (c Patch) Patch(time.Time) (kind, path string, document any) {
 // Changes returns the patch that gives a Node these values. Other annotations stay.
 func Changes(have, values map[string]string) Patch {
 	changes := Patch{}
-	for _, key := range []string{Generation, Plan, Revision, Site, Ring, Degraded} {
+	for _, key := range []string{Generation, Plan, Revision, Site, Ring, Waits, Degraded} {
 		was, isThere := have[key]
 		value, isWanted := values[key]
 		switch {
@@ -112,6 +121,24 @@ func Changes(have, values map[string]string) Patch {
 	}
 
 	return changes
+}
+
+// ChangeWaits returns the patch of why a pulled site waits; "" for none. It is empty without a change, and for a Node
+// on which no run has reported.
+func ChangeWaits(have map[string]string, reason, why string) Patch {
+	value := ""
+	if reason != "" {
+		value = cutSummary(reason + ": " + why)
+	}
+	_, isReported := have[Generation]
+	switch {
+	case !isReported || have[Waits] == value:
+		return nil
+	case value == "":
+		return Patch{Waits: nil}
+	}
+
+	return Patch{Waits: &value}
 }
 
 // codePattern matches the codes of reasons. A reader may print a command with one, so it must not contain anything that
@@ -130,6 +157,7 @@ func Parse(annotations map[string]string) (r Content, ok bool, err error) {
 	r.Revision = annotations[Revision]
 	r.Site = annotations[Site]
 	r.Ring = annotations[Ring]
+	r.Waits = annotations[Waits]
 	r.Generation, err = strconv.Atoi(text)
 	if err != nil || r.Generation < 0 {
 		return r, true, fmt.Errorf("annotation %s is %.40q, not the number of a generation", Generation, text)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/registry"
 )
 
@@ -79,7 +80,7 @@ func (s *store) close() { _ = s.lock.Close() }
 
 // clean removes the files and folders with a prefix.
 func (s *store) clean(prefix string) error {
-	entries, err := os.ReadDir(s.dir)
+	entries, err := nodefile.ReadDir(s.dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), prefix) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
@@ -153,7 +154,7 @@ func (s *store) writeRecord(d *report.Delivery) error {
 
 // collect removes the oldest sites.
 func (s *store) collect(digest string) error {
-	entries, err := os.ReadDir(s.dir)
+	entries, err := nodefile.ReadDir(s.dir)
 	if err != nil {
 		return err
 	}
@@ -203,7 +204,7 @@ func writeDurable(name string, mode os.FileMode, text []byte) error {
 
 // syncFolder makes the names in a folder durable.
 func syncFolder(dir string) error {
-	f, err := os.Open(dir)
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}

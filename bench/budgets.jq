@@ -28,7 +28,7 @@ def right($width): (" " * ([$width - length, 0] | max) // "") + .;
 	["four detectors add, wall over floor", 12,
 		($of["detect, four detectors"].wall - $of["detect, no detector"].wall) / $floor.wall],
 	["peak memory, MiB", 64, $peak],
-	["program, MB", 30.6, $program_mb],
+	["program, MB", 30.9, $program_mb],
 	["1,000 recordings, s", 10, $of["plan, 1000 recordings"].wall / 1000],
 	["10,000 recordings, peak memory, MiB", 300, $of["plan, 10000 recordings"].memory]
 ] as $budgets

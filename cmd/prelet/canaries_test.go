@@ -388,8 +388,13 @@ func canaryLines() map[string][]canaryLine {
 		"analyze":  {{}},
 		"fleet":    {{}},
 
-		"analyze blame":   {{}},
-		"analyze chain":   {{}},
+		"analyze blame": {{}},
+		"analyze chain": {{}},
+		"site verify":   {{"ROOT/etc/prelet", "--signers", "@/kubelet"}},
+		"site sign": {{
+			"ROOT/etc/prelet", "--key", "@/kubelet", "--name", "a", "--ring", "b", "--repository", "c.d/e",
+			"--counter", "3", "--not-below", "2", "--expires", "2999-01-31T12:00:00Z",
+		}},
 		"site update":     {{}},
 		"history show":    {{"1"}, {"2"}, {"3"}},
 		"history diff":    {{"1", "2"}, {"2", "3"}},

@@ -119,6 +119,8 @@ func TestCommandsHaveRoot(t *testing.T) {
 		"pull":            "is about a registry",
 		"push":            "is about a folder",
 		"schema":          "is about the language",
+		"site sign":       "is about a folder",
+		"site verify":     "is about a folder",
 		"test":            "is about sites with recorded machines",
 		"verify":          "is about the kubelet of this machine",
 		"version":         "is about the program",

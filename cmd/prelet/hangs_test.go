@@ -123,7 +123,8 @@ func namingCommands() []string {
 		"import HANGING --out new", "import HANGING/x --out new", "import x --out HANGING/new",
 		"import kubeadm.yaml --out new --patches HANGING/patches",
 		"detectors check HANGING/x", "detectors lock HANGING/x", "fleet merge out HANGING",
-		"eval 1 --root HANGING", "report --html page --from HANGING", "plan --root ROOT --against HANGING",
+		"site sign HANGING --key x", "site sign ROOT/etc/prelet --key HANGING/x",
+		"site verify HANGING --signers x", "site verify ROOT/etc/prelet --signers HANGING/x", "eval 1 --root HANGING", "report --html page --from HANGING", "plan --root ROOT --against HANGING",
 	}
 }
 

@@ -38,6 +38,6 @@ prelet explain shows which value a plan has.`,
 	w.addSiteFlags(c)
 	a.readRepository(c, &w.Request, lang.OS())
 	addRootFlag(c, &w.Root)
-	c.AddCommand(a.siteUpdate())
+	c.AddCommand(a.siteSign(), a.siteVerify(), a.siteUpdate())
 	return c
 }

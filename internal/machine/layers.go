@@ -58,7 +58,7 @@ func (e *Env) Load(w Where) *LoadedSite {
 		if at >= 0 {
 			l.Diags = append(l.Diags, origin.Warning(
 				fault.SiteSignature, hcl.Range{}, "prelet run refuses this site",
-				"The image requires a signature (%s), and: %s", signersFile, diags[at].Detail,
+				"The image requires a signature (%s), and: %s", SignersFile, diags[at].Detail,
 			))
 		}
 	}

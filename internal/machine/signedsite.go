@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// signersFile has the keys that may sign a site. It belongs to the image: with it, no unsigned site is evaluated.
-	signersFile = "/usr/lib/prelet/site-signers"
+	// SignersFile has the keys that may sign a site. It belongs to the image: with it, no unsigned site is evaluated.
+	SignersFile = "/usr/lib/prelet/site-signers"
 
-	// signatureNamespace is that of ssh-keygen -n: a signature for another purpose is not accepted.
-	signatureNamespace = "prelet-site"
+	// SignatureNamespace is that of ssh-keygen -n: a signature for another purpose is not accepted.
+	SignatureNamespace = "prelet-site"
 
 	// counterFile contains the counter of the last site with a list of all layers that gave a complete plan. It is in
 	// the state folder.
@@ -38,9 +38,9 @@ const (
 // Verifier returns the function that verifies a site with the keys of the image below root; nil if the image has no
 // file with keys.
 func Verifier(root string) func(text, sig []byte) error {
-	keys, loose, unreadable := nodefile.Root(root).InspectText(signersFile)
+	keys, loose, unreadable := nodefile.Root(root).InspectText(SignersFile)
 	if unreadable != nil && unreadable.Code == fault.Absent {
-		look, err := nodefile.Root(root).Look(signersFile, nodefile.FollowAbove)
+		look, err := nodefile.Root(root).Look(SignersFile, nodefile.FollowAbove)
 		if errors.Is(err, fs.ErrNotExist) { // not so a link to nothing, which must not turn the check off
 			return nil
 		}
@@ -57,8 +57,8 @@ func Verifier(root string) func(text, sig []byte) error {
 			return errors.New(loose.Error() + ". Who may change it can sign any site. Fix it: " + loose.Fix)
 		}
 
-		if err := signature.Verify([]byte(keys), text, sig, signatureNamespace); err != nil {
-			return fmt.Errorf("%w (the trusted keys are in %s)", err, signersFile)
+		if err := signature.Verify([]byte(keys), text, sig, SignatureNamespace); err != nil {
+			return fmt.Errorf("%w (the trusted keys are in %s)", err, SignersFile)
 		}
 
 		return nil

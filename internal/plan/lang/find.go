@@ -157,17 +157,21 @@ func find(fsys Files, opts LoadOptions) ([]Layer, hcl.Diagnostics) {
 	f.resolve()
 
 	if f.count == 0 && len(f.Diags) == 0 {
-		f.Error(
-			fault.NoSite,
-			hcl.Range{},
-			"No site was found",
-			"No *.hcl file in %s. Write one (prelet init --from-node makes a first one), "+
-				"or name it: --config PATH. Directories below a directory are not searched.",
-			strings.Join(places, ", "),
-		)
+		f.Report(noSite(places)...)
 	}
 
 	return f.layers, f.Diags
+}
+
+func noSite(places []string) hcl.Diagnostics {
+	return hcl.Diagnostics{origin.Error(
+		fault.NoSite,
+		hcl.Range{},
+		"No site was found",
+		"No *.hcl file in %s. Write one (prelet init --from-node makes a first one), "+
+			"or name it: --config PATH. Directories below a directory are not searched.",
+		strings.Join(places, ", "),
+	)}
 }
 
 // resolve gives each file its state: of one name the file of the latest layer counts, and only that one is checked.

@@ -135,7 +135,7 @@ func (s *signedSite) checkLayers() *hcl.Diagnostic {
 }
 
 // signLayer is the next step of a person with a key.
-const signLayer = "docs/image-builders/signed-sites.md"
+const signLayer = "prelet site sign DIR --key FILE"
 
 func (s *signedSite) checkLayer(at int) *hcl.Diagnostic {
 	folder, name := s.folder(at), s.listPath(at)
@@ -148,8 +148,8 @@ func (s *signedSite) checkLayer(at int) *hcl.Diagnostic {
 	case !s.hasList(at):
 		return unsigned(
 			fileRange(folder),
-			"The layer %s has files of a site (%s), and no %s. This image evaluates only layers that one of its keys "+
-				"has signed (/usr/lib/prelet/site-signers). Put %[3]s and %s there. Sign the layer: %s.",
+			"The layer %s has files of a site (%s), and no %s. An image with keys (/usr/lib/prelet/site-signers) "+
+				"evaluates only layers that one of them has signed. Put %[3]s and %s there: %s makes them.",
 			folder,
 			joinSome(append(baseNames(files), masks...)),
 			ListFile,
@@ -165,8 +165,8 @@ func (s *signedSite) checkLayer(at int) *hcl.Diagnostic {
 	if list.Name == "" {
 		return unsigned(
 			fileRange(name),
-			"This list has no line \"# name:\", so it is of all layers, and a later layer has a list of its own. Sign "+
-				"the layer %s by itself, too: %s.",
+			"This list has no line \"# name:\", so it is of all layers together, and not of %s alone. Sign "+
+				"that layer: %s.",
 			folder,
 			signLayer,
 		)
@@ -184,6 +184,58 @@ func (s *signedSite) checkLayer(at int) *hcl.Diagnostic {
 	s.layers[at].List = list
 
 	return nil
+}
+
+// ReadFolder returns the files of a layer in a folder, and the names of its masks.
+func ReadFolder(fsys Files, folder string) (files []tape.SiteFile, masks []string, diags hcl.Diagnostics) {
+	s, diags := openFolder(fsys, folder)
+	if diags.HasErrors() {
+		return nil, nil, diags
+	}
+	files, masks, refused := s.readLayer(path.Clean(folder))
+	if refused != nil {
+		return nil, nil, hcl.Diagnostics{refused}
+	}
+	if len(files)+len(masks) == 0 {
+		return nil, nil, noSite([]string{folder})
+	}
+
+	return files, masks, nil
+}
+
+// CheckFolder returns the list of a layer in a folder, or why a node would refuse the layer.
+func CheckFolder(
+	fsys Files, folder string,
+	verify func(text, signature []byte) error,
+) (*SignedList, hcl.Diagnostics) {
+	s, diags := openFolder(fsys, folder)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	s.opts.Verify = verify
+	if refused := s.checkLayer(0); refused != nil {
+		return nil, hcl.Diagnostics{refused}
+	}
+	if s.layers[0].List == nil {
+		return nil, noSite([]string{folder})
+	}
+
+	return s.layers[0].List, nil
+}
+
+// openFolder finds the files of a layer, which may have masks only.
+func openFolder(fsys Files, folder string) (*signedSite, hcl.Diagnostics) {
+	st, err := fsys.Lstat(folder)
+	if err == nil && !st.IsDir() {
+		return nil, hcl.Diagnostics{origin.Error(fault.FileRefused, fileRange(folder), "This is not a folder",
+			"A layer that is signed is a folder. Name the one that the files are in.")}
+	}
+	layers, diags := find(fsys, LoadOptions{Paths: []string{folder}})
+	if origin.Code(diags) == fault.NoSite {
+		diags = nil
+	}
+
+	return &signedSite{fsys: fsys, layers: layers}, diags
 }
 
 // readLayer returns the files of a folder and the names of its masks. Those that a later layer hides are read here:

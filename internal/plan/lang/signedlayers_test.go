@@ -142,7 +142,7 @@ func TestSignedLayers(t *testing.T) {
 
 		"pulled: changed": {func(f tree) { f.put(pulledFolder+"/b.hcl", "locals {}\n") },
 			"!The layer " + pulledFolder + " is not the signed one (gpu, counter 7): " + pulledFolder + "/b.hcl was changed. " +
-				"Restore these files, or sign the layer again: docs/image-builders"},
+				"Restore these files, or sign the layer again: prelet site sign"},
 		"pulled: changed where a later layer hides it": {func(f tree) { f.put(pulledFolder+"/p.hcl", "locals {}\n") },
 			"!" + pulledFolder + "/p.hcl was changed"},
 		"pulled: added":   {func(f tree) { f.put(pulledFolder+"/z.tftpl", "x") }, "!" + pulledFolder + "/z.tftpl is not listed"},
@@ -167,11 +167,11 @@ func TestSignedLayers(t *testing.T) {
 		}, "!(run, counter 1): " + pulledFolder + "/b.hcl is not listed"},
 
 		"run: without a signature": {func(f tree) { delete(f, runFolder+"/"+SignatureFile) },
-			"!site.sha256.sig is missing next to it; sign the layer: docs/image-builders"},
+			"!site.sha256.sig is missing next to it; sign the layer: prelet site sign"},
 		"run: another signature": {func(f tree) { f[runFolder+"/"+SignatureFile] = f[etcFolder+"/"+SignatureFile] },
 			"!the signature is not valid for this text"},
 		"run: a list of all layers": {func(f tree) { whole(f, runFolder, inEffect...) },
-			"!so it is of all layers, and a later layer has a list of its own. Sign the layer " + runFolder},
+			"!so it is of all layers together, and not of " + runFolder + " alone. Sign that layer: prelet site sign"},
 		"run: removed with its list": {func(f tree) {
 			for name := range f {
 				if strings.HasPrefix(name, runFolder) {

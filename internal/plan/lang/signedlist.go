@@ -17,7 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/model/texts"
 )
 
-// SignedList is a signed list of the files of one layer. A list without a name was signed by hand, as for prelet 0.3:
+// SignedList is a signed list of the files of one layer. A list without a name was signed by hand, as for prelet 0.2:
 // it has the files of all layers, those that are in effect.
 type SignedList struct {
 	Name       string    `json:"name,omitempty"`
@@ -164,6 +164,9 @@ func (l *SignedList) check(headers map[string]bool) error {
 func (l *SignedList) String() string {
 	return fmt.Sprintf("%s, counter %d", cmp.Or(l.Name, "all layers"), l.Counter)
 }
+
+// Files returns the number of files in the list, masks too.
+func (l *SignedList) Files() int { return len(l.hashes) + len(l.masks) }
 
 // Add adds files of a layer, and the names of its masks: links to /dev/null.
 func (l *SignedList) Add(files []tape.SiteFile, masks ...string) {

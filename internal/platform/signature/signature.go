@@ -55,6 +55,16 @@ func Verify(keys, text, sig []byte, namespace string) error {
 	return nil
 }
 
+// SignerOf returns the public key of a signature, as a line of a .pub file, and its fingerprint.
+func SignerOf(sig []byte) (key []byte, fingerprint string, err error) {
+	parsed, err := sshsig.Unarmor(sig)
+	if err != nil {
+		return nil, "", fmt.Errorf("this is not a signature of ssh-keygen: %w", err)
+	}
+
+	return ssh.MarshalAuthorizedKey(parsed.PublicKey), ssh.FingerprintSHA256(parsed.PublicKey), nil
+}
+
 // parseKeys parses one public key a line. Options before a key are refused, because they would restrict its use, and
 // nothing here would respect that.
 func parseKeys(text []byte) ([]ssh.PublicKey, error) {

@@ -48,6 +48,7 @@ type testMachine struct {
 	sick       func() error          // what /healthz says
 	status     *bytes.Buffer         // STATUS= lines
 	extend     []time.Duration       // EXTEND_TIMEOUT_USEC
+	extending  sync.Mutex            // of extend
 	slept      func(context.Context) // once, at the next sleep
 	sleeping   func()                // at each sleep
 	planned    func()                // after each plan of a run, before its commit: where a recording's header is made
@@ -298,7 +299,8 @@ func (m *testMachine) reboot() {
 	m.emptyRun()
 	m.gate = filepath.Join(m.run, "kubelet.env")
 	m.now = 5 * time.Second
-	m.starts, m.status, m.extend = nil, &bytes.Buffer{}, nil
+	m.starts, m.status = nil, &bytes.Buffer{}
+	m.forgetExtensions()
 	k := activation.Unit{
 		Name:        cmp.Or(m.kubelet.Name, activation.DefaultUnit),
 		Load:        "loaded",
@@ -504,8 +506,31 @@ func (m *testMachine) terminated(ctx context.Context) {
 	}
 }
 
-func (m *testMachine) Status(line string) error     { m.status.WriteString(line + "\n"); return nil }
-func (m *testMachine) Extend(d time.Duration) error { m.extend = append(m.extend, d); return nil }
+func (m *testMachine) Status(line string) error { m.status.WriteString(line + "\n"); return nil }
+
+// Extend is called by a goroutine of its own, whose end a run does not wait for.
+func (m *testMachine) Extend(d time.Duration) error {
+	m.extending.Lock()
+	defer m.extending.Unlock()
+
+	m.extend = append(m.extend, d)
+	return nil
+}
+
+func (m *testMachine) forgetExtensions() {
+	m.extending.Lock()
+	defer m.extending.Unlock()
+
+	m.extend = nil
+}
+
+// longestExtension returns the longest one, 0 without any.
+func (m *testMachine) longestExtension() time.Duration {
+	m.extending.Lock()
+	defer m.extending.Unlock()
+
+	return slices.Max(append([]time.Duration{0}, m.extend...))
+}
 
 // ended is one command that ran to its end.
 type ended struct {

@@ -53,7 +53,7 @@ func (n *scriptNode) state() map[string]any {
 		"acts":       cmp.Or(strings.Join(n.acts, ", "), "none"),
 		"asked":      n.asked,
 		"notified":   n.status,
-		"extended":   len(n.extend) > 0 && slices.Max(n.extend) >= n.now-n.began,
+		"extended":   n.longestExtension() > 0 && n.longestExtension() >= n.now-n.began,
 		"console":    endLines(n.console),
 		"requests":   len(n.server.Requests()) - n.before.requests,
 		"authorized": n.server.Authorizations(),

@@ -213,7 +213,7 @@ func (n *scriptNode) carryOut(want string, command func() ended) error {
 		}
 	}
 	if isOutermost {
-		n.extend = nil
+		n.forgetExtensions()
 	}
 	n.last = command()
 	n.began, n.sleeping = began, outer

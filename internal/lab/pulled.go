@@ -102,7 +102,7 @@ func (w withPulled) ReadDir(name string) (out []fs.DirEntry, err error) {
 	return out, nil
 }
 
-// CheckTrusted is that of lang.Files. No other user changes what is in memory.
+// CheckTrusted implements lang.Files. No other user can change files in memory.
 func (w withPulled) CheckTrusted(name string) error {
 	if _, _, isOurs := w.find(name); isOurs {
 		return nil

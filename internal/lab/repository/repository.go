@@ -244,8 +244,8 @@ func (d *decoder) join(path string) string {
 	return filepath.Join(d.folder, path)
 }
 
-// joinReference returns a reference of a site, for that of a layout with its folder. What is wrong in it is reported
-// when it is pulled.
+// joinReference returns a reference of a site; one of a layout has its folder in front. A mistake in the reference is
+// reported by the pull.
 func (d *decoder) joinReference(text string) string {
 	ref, err := registry.Parse(text)
 	if err != nil || ref.Layout == "" {

@@ -156,9 +156,9 @@ func isDecided(h *machine.Host) bool {
 	return err == nil && failed == nil && h.Clock.Monotonic()-time.Duration(at) < maxDecided
 }
 
-// decideAgain decides again about a run that a check has started, on what does not change under the lock, and prints
-// why the site waits after all. Another run, and one that finishes an interrupted commit, does not wait. Nor does a run
-// that was killed after its decision and begins again.
+// decideAgain decides again, under the lock, about a run that a check has started, and prints why the site waits after
+// all. Runs of other callers do not wait, nor does a run that finishes an interrupted commit, or begins again after it
+// was killed behind its decision.
 func decideAgain(ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store) (waits bool) {
 	if j, err := store.Journal(); isDecided(h) && err == nil && !j.IsUnfinished() {
 		defer h.ExtendTimeout(machine.MaxPlanning)()

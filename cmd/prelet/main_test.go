@@ -67,7 +67,6 @@ func TestScenarios(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is set, and scenarios start hundreds of processes")
 	}
-	t.Parallel()
 	shared := &machines{dir: t.TempDir(), built: map[string]func() (string, error){}}
 	testscript.Run(t, testscript.Params{
 		Files:               chosenScripts(t, "testdata/scenarios"),

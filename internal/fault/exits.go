@@ -70,7 +70,8 @@ func ExitStatuses() []ExitStatus {
 		},
 		{
 			22,
-			"The cluster or a registry denies access: token, certificate, rights; or another machine has the node's name.",
+			"The cluster or a registry denies access: token, certificate, rights; or another machine has the node's " +
+				"name.",
 			"the operators of the cluster or the registry",
 			AgainYes,
 		},

@@ -70,8 +70,8 @@ func findInputs(a, b Generation) []InputChange {
 }
 
 // ListInputs returns the names of the inputs that differ between two plans: files of their sites, without folders, and
-// answers. They are why the plans differ. The replies of the kubelet's binary and of the runtime are left out: they follow
-// from the others.
+// answers. They are why the plans differ. The replies of the kubelet's binary and of the runtime are left out: they
+// follow from the others.
 func ListInputs(before, after *evaluate.Plan) (names []string) {
 	var both [2]Generation
 	for i, p := range []*evaluate.Plan{before, after} {

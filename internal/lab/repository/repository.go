@@ -31,8 +31,8 @@ const Name = lang.RepositoryFile
 var (
 	layersAttr = schema.Attr[[]string]{
 		Name: "layers", Type: cty.List(cty.String), Required: true, Const: true,
-		Doc: "The folders and files of the site, as for `--config`, and references, `oci://…` or `oci-layout:…`: a later " +
-			"one wins.",
+		Doc: "The folders and files of the site, as for `--config`, and references, `oci://…` or `oci-layout:…`: a " +
+			"later one wins.",
 	}
 	machinesAttr = schema.Attr[[]string]{
 		Name: "machines", Type: cty.List(cty.String), Const: true,

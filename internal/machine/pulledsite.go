@@ -63,7 +63,6 @@ func (e *Env) DeliveryBlock(w Where) (schema.Delivery, error) {
 	o.Verify = Verifier(w.Root)
 	site, diags := lang.Load(lang.OS(), o)
 	if code := origin.Code(diags); site.Delivery == nil && code != "" && code != fault.NoSite {
-		isError := func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }
 		return schema.Delivery{}, code.Errorf("%s", origin.OneLine(diags[slices.IndexFunc(diags, isError)]))
 	}
 
@@ -160,7 +159,7 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 	}
 	block := schema.ReadDelivery(l.Site.Delivery)
 	from, err := e.SiteSources(w, block)
-	if err == nil && len(from) == 0 {
+	if len(from) == 0 && (err == nil || !hasPulled(w, block)) {
 		return
 	}
 
@@ -177,11 +176,20 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 		}
 	}
 
+	if err == nil {
+		o.Pulled = PulledFolder(w.StateDir(), l.Delivery.Digest)
+		site, diags := lang.Load(lang.OS(), o)
+		at := slices.IndexFunc(diags, isError)
+		if at >= 0 && block.Alone && !slices.ContainsFunc(l.Diags, isError) {
+			err = errors.New(origin.OneLine(diags[at]))
+		} else {
+			l.Delivery.Used = l.Delivery.Digest
+			l.Site, l.Diags = site, diags
+		}
+	}
+
 	switch {
 	case err == nil:
-		l.Delivery.Used = l.Delivery.Digest
-		o.Pulled = PulledFolder(w.StateDir(), l.Delivery.Digest)
-		l.Site, l.Diags = lang.Load(lang.OS(), o)
 	case block.Alone:
 		l.degraded = append(l.degraded, fault.Reason{
 			Code:    fault.SiteDelivery,
@@ -205,6 +213,16 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 		})
 	}
 }
+
+// hasPulled reports whether a node pulls its site, although a source cannot be read: the block names another one, or
+// there is a record.
+func hasPulled(w Where, d schema.Delivery) bool {
+	_, err := nodefile.Lstat(filepath.Join(w.StateDir(), SitesFolder, DeliveryFile))
+
+	return len(d.From) > 0 || err == nil
+}
+
+func isError(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }
 
 // noteDelivery adds how a node with delivery is degraded to its plan.
 func (n *Node) noteDelivery(p *evaluate.Plan) {

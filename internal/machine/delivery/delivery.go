@@ -133,9 +133,14 @@ func (u *updater) open(ctx context.Context, w machine.Where) (err error) {
 	return err
 }
 
-// isUsable reports whether a run can use the stored site.
+// isUsable reports whether a run can use the stored site: also with the keys and the prelet of this image.
 func (u *updater) isUsable() bool {
-	return machine.CheckPulled(u.host.StateDir(), u.record, u.block) == nil
+	if machine.CheckPulled(u.host.StateDir(), u.record, u.block) != nil {
+		return false
+	}
+	_, err := newVerifier(u, registry.Reference{}).load(machine.PulledFolder(u.host.StateDir(), u.record.Digest))
+
+	return err == nil
 }
 
 // lookUntilUsable looks once. While there is no site that a run can use, it tries again until maxUpdate is over: then
@@ -190,7 +195,10 @@ func (u *updater) ask(ctx context.Context, text string, isFirst bool) error {
 
 	ctx, cancel := context.WithTimeout(ctx, maxPlace)
 	defer cancel()
-	digest, err := u.resolve(ctx, ref)
+	digest := ref.Digest
+	if digest == "" || digest != u.record.Digest { // else nothing else can be there
+		digest, err = u.resolve(ctx, ref)
+	}
 	if err != nil {
 		return err
 	}

@@ -42,18 +42,9 @@ func (v *verifier) verify(ctx context.Context, got *registry.Artifact, folder st
 	}
 	next.Content = machine.SumFiles(files)
 
-	o := machine.SiteOptions(v.env.Version)
-	o.Root = v.host.Root
-	o.Pulled = folder
-	o.Verify = v.signers
-	site, diags := lang.Load(lang.OS(), o)
-	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
-			return nil, errors.New(strings.ReplaceAll(origin.OneLine(d), folder+"/", ""))
-		}
-	}
-	if v.signers == nil {
-		return next, nil
+	site, err := v.load(folder)
+	if err != nil || v.signers == nil {
+		return next, err
 	}
 
 	at := slices.IndexFunc(site.Layers, func(l lang.Layer) bool { return l.Path == folder })
@@ -74,6 +65,22 @@ func (v *verifier) verify(ctx context.Context, got *registry.Artifact, folder st
 		NotBelow:   accepted[list.Name],
 		Now:        v.clockIfSet(ctx),
 	})
+}
+
+// load loads the site with a pulled layer.
+func (v *verifier) load(folder string) (*lang.Site, error) {
+	o := machine.SiteOptions(v.env.Version)
+	o.Root = v.host.Root
+	o.Pulled = folder
+	o.Verify = v.signers
+	site, diags := lang.Load(lang.OS(), o)
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			return nil, errors.New(strings.ReplaceAll(origin.OneLine(d), folder+"/", ""))
+		}
+	}
+
+	return site, nil
 }
 
 // repository returns the repository that a list must name. A mirror, or a folder, may have the site of another

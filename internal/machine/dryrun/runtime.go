@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/probe/kubeletbin"
 	"github.com/prelet/prelet/internal/machine/unitflags"
+	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/model/texts"
@@ -94,7 +96,7 @@ type runtimeFiles struct {
 
 // read finds containerd and its files. It fails if the plan changes none of them.
 func (c *runtimeFiles) read(r judge.FinishedRuntime) (err error) {
-	c.planned, err = readPlanned(r.Files, c.Secret)
+	c.planned, err = readPlanned(c.listCreated(r.Files), c.Secret)
 	command, config := unitflags.ReadRuntime(c.Root, runtimeUnit)
 	c.config = cmp.Or(config, runtimeConfig)
 	binary := cmp.Or(c.Binary, kubeletbin.FindRuntime(string(c.Root), command))
@@ -116,6 +118,20 @@ func (c *runtimeFiles) read(r judge.FinishedRuntime) (err error) {
 	}
 
 	return err
+}
+
+// listCreated returns planned files; those that are created only, and do not exist yet, as ordinary ones.
+func (c *runtimeFiles) listCreated(files []desired.File) []desired.File {
+	files = slices.Clone(files)
+	for i, f := range files {
+		if !f.CreateOnly {
+			continue
+		}
+		_, err := c.Root.Bytes(f.Path)
+		files[i].CreateOnly = err == nil || err.Code != fault.Absent
+	}
+
+	return files
 }
 
 // passwords matches those of registries.
@@ -145,11 +161,15 @@ func (c *runtimeFiles) readFiles() error {
 		for _, i := range kubeletbin.FindImports(f) {
 			c.imports = append(c.imports, i)
 			pending = append(pending, c.list(i)...)
-			if _, err := c.readFile(i.Path); i.IsNamed() && err != nil && err.Code == fault.Absent {
-				c.File = f.Path // `config dump` of containerd 2 ignores what its start refuses
-				c.Refusal = fmt.Sprintf("open %s: no such file or directory", i.Path)
-				return nil
+			if _, err := c.readFile(i.Path); !i.IsNamed() || err == nil || err.Code != fault.Absent {
+				continue
 			}
+			if strings.HasPrefix(i.Path, "/run/") { // another unit may write it before containerd starts
+				return fmt.Errorf("%s imports %s, which does not exist yet", f.Path, i.Path)
+			}
+			c.File = f.Path // `config dump` of containerd 2 ignores what its start refuses
+			c.Refusal = fmt.Sprintf("open %s: no such file or directory", i.Path)
+			return nil
 		}
 	}
 

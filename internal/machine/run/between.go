@@ -54,7 +54,7 @@ func (o occasion) whyWaits(whyNotDrained func() string) *report.Wait {
 		return &report.Wait{Reason: waitsVerdict, Why: "the kubelet has no verdict yet"}
 	case o.isBusy:
 		return &report.Wait{Reason: waitsRun, Why: machine.ApplyUnit + " runs"}
-	case slices.ContainsFunc(o.plan.Changes, removesState):
+	case len(o.plan.Drains) > 0 && slices.ContainsFunc(o.plan.Changes, removesState):
 		return &report.Wait{Reason: waitsReboot, Why: "it needs a drained node, and a reboot: " + o.plan.Drains[0]}
 	case o.plan.Needs() != evaluate.NeedsDrain:
 		return nil

@@ -213,15 +213,16 @@ func (in observation) compareConfig(o Observed) *states.Change {
 }
 
 // listDrains returns why the node must be drained before the kubelet is restarted with the plan. A node that has not
-// joined has no pods of the cluster. A change whose effect on the configuration is not known counts.
+// joined has no pods of the cluster; one that loses its identity counts as not joined. A change whose effect on the
+// configuration is not known counts.
 func (in observation) listDrains(config *states.Change, o Observed) (why []string) {
-	if !in.basis.Kubelet.Joined {
-		return nil
-	}
-
 	if in.previous != nil && !in.previous.Damaged {
 		why = append(why, in.previous.WhyRestart())
 	}
+	if !in.basis.Kubelet.Joined {
+		return why
+	}
+
 	for _, s := range o.removed {
 		if s.File.Purpose == "state" && s.failure == nil {
 			why = append(why, s.File.Path+" is removed: "+s.Why)

@@ -369,6 +369,41 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
+// TestClash checks a stored site that a new image does not load any more: it counts as none, and the place is asked.
+func TestClash(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		n := newNode(t, fmt.Sprintf("from = [%q]\nalone = %t", stable, alone))
+		n.reg.sites[stable] = site(1)
+		n.check(n.reg.sites[stable], "")
+		n.write("/usr/lib/prelet/site/new.hcl", fmt.Sprintf(locals, 9))
+
+		l := n.env().Load(machine.Where{Root: n.root})
+		if l.Diags.HasErrors() == alone {
+			t.Errorf("alone %t: got %v, want an error unless alone", alone, l.Diags)
+		}
+		n.reg.pulls = 0
+		if _, err := n.update(); err == nil || !strings.Contains(err.Error(), "is refused") || n.reg.pulls != 1 {
+			t.Errorf("alone %t: got %v after %d pulls, want the site refused after 1", alone, err, n.reg.pulls)
+		}
+	}
+}
+
+// TestUnreadableSource checks that a credential that cannot be read counts only on a node that pulls its site.
+func TestUnreadableSource(t *testing.T) {
+	for _, pulls := range []bool{false, true} {
+		n := newNode(t, `from = ["`+stable+`"]`)
+		if !pulls {
+			n.write("/usr/lib/prelet/site/00-image.hcl", "locals {}\n")
+		}
+		n.write("/etc/credstore/prelet.site/a", "") // a folder
+
+		l := n.env().Load(machine.Where{Root: n.root})
+		if l.Diags.HasErrors() != pulls {
+			t.Errorf("delivery %t: got %v, want an error only with delivery", pulls, l.Diags)
+		}
+	}
+}
+
 // TestPowerCut cuts the power after each step of storing a second site: the node has the first one or the second one,
 // and can use it, and the next update stores the second.
 func TestPowerCut(t *testing.T) {

@@ -138,7 +138,7 @@ func (c *runtimeFiles) listCreated(files []desired.File) []desired.File {
 var passwords = texts.LazyRegexp(`(?i)(?:auth|password|secret|token)[a-z_-]*["']?\s*=\s*["']?([^\s"',{}\[\]]+)`)
 
 // readFiles reads the root file and, in the order of containerd, all that it imports.
-func (c *runtimeFiles) readFiles() error {
+func (c *runtimeFiles) readFiles() (late error) {
 	for pending := []string{c.config}; len(pending) > 0; pending = pending[1:] {
 		f := kubeletbin.ConfigFile{Path: pending[0]}
 		if slices.ContainsFunc(c.run.Files, func(other kubeletbin.ConfigFile) bool { return other.Path == f.Path }) {
@@ -160,12 +160,13 @@ func (c *runtimeFiles) readFiles() error {
 		c.run.Files = append(c.run.Files, f)
 		for _, i := range kubeletbin.FindImports(f) {
 			c.imports = append(c.imports, i)
-			pending = append(pending, c.list(i)...)
 			if _, err := c.readFile(i.Path); !i.IsNamed() || err == nil || err.Code != fault.Absent {
+				pending = append(pending, c.list(i)...)
 				continue
 			}
 			if strings.HasPrefix(i.Path, "/run/") { // another unit may write it before containerd starts
-				return fmt.Errorf("%s imports %s, which does not exist yet", f.Path, i.Path)
+				late = fmt.Errorf("%s imports %s, which does not exist yet", f.Path, i.Path)
+				continue
 			}
 			c.File = f.Path // `config dump` of containerd 2 ignores what its start refuses
 			c.Refusal = fmt.Sprintf("open %s: no such file or directory", i.Path)
@@ -173,7 +174,7 @@ func (c *runtimeFiles) readFiles() error {
 		}
 	}
 
-	return nil
+	return late
 }
 
 // readFile reads a file as it will be. Without a root file, a containerd that was named gets one for usual drop-ins.

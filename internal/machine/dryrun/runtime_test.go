@@ -82,6 +82,23 @@ func TestRuntimeAnswer(t *testing.T) {
 			root: whole(map[string]string{"/opt/named.toml": "-", site: "x = 1\n"}), files: write("/opt/named.toml", "x = 1\n"),
 			changed: []string{"/opt/named.toml"},
 		},
+		"an import that is created only": {
+			root: whole(map[string]string{"/opt/named.toml": "-", site: "x = 1\n"}), changed: []string{"/opt/named.toml"},
+			files: []desired.File{
+				{Path: "/opt/named.toml", Kind: desired.Regular, CreateOnly: true, Text: secret.PlainText("bad = 4\n")},
+			},
+			refusal: "bad = 4", file: "/opt/named.toml",
+		},
+		"an import that exists, and is created only": {
+			root: whole(map[string]string{site: "x = 1\n"}), changed: []string{"/opt/named.toml"},
+			files: []desired.File{
+				{Path: "/opt/named.toml", Kind: desired.Regular, CreateOnly: true, Text: secret.PlainText("bad = 4\n")},
+			},
+		},
+		"a missing import below /run": {
+			root:  whole(map[string]string{config: "imports = [\"/run/later.toml\", \"/etc/containerd/conf.d/*.toml\"]\n"}),
+			files: write(site, "x = 1\n"), code: fault.RuntimeConfig,
+		},
 		"an import of an import": {
 			root:    whole(map[string]string{"/opt/named.toml": "imports = [\"more.toml\"]\n", "/opt/more.toml": "x = 1\n", site: ""}),
 			files:   write("/opt/more.toml", "x = 2\n"),

@@ -213,7 +213,7 @@ func (in observation) compareConfig(o Observed) *states.Change {
 }
 
 // listDrains returns why the node must be drained before the kubelet is restarted with the plan. A node that has not
-// joined has no pods of the cluster; one that loses its identity counts as not joined. A change whose effect on the
+// joined has no pods of the cluster, but a node that loses its identity may have some. A change whose effect on the
 // configuration is not known counts.
 func (in observation) listDrains(config *states.Change, o Observed) (why []string) {
 	if in.previous != nil && !in.previous.Damaged {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/platform/registry"
 	"github.com/prelet/prelet/schema"
@@ -143,16 +144,28 @@ func (u *updater) isUsable() bool {
 	return err == nil
 }
 
-// lookUntilUsable looks once. While there is no site that a run can use, it tries again until maxUpdate is over: then
-// the kubelet would not start.
+// hasGeneration reports whether the node may have a generation, with which its kubelet starts without a site.
+func (u *updater) hasGeneration() bool {
+	store, err := generation.OpenReadOnly(u.host.StoreOptions())
+	if err != nil {
+		return true
+	}
+	defer store.Close()
+	current, err := store.Current()
+
+	return err != nil || current != nil
+}
+
+// lookUntilUsable looks once. While the kubelet would not start because there is no site, it tries again until
+// maxUpdate is over.
 func (u *updater) lookUntilUsable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxUpdate)
 	defer cancel()
+	isOnce := u.block.Alone || !u.InBoot && !machine.IsInUnit(machine.SiteUnit) || u.hasGeneration()
 
 	for pause := firstPause; ; pause *= 2 {
 		err := u.look(ctx)
-		isFinal := err == nil || errors.Is(err, errPowerCut) || u.isUsable() || u.block.Alone || !isTransient(err)
-		if isFinal || !u.InBoot && !machine.IsInUnit(machine.SiteUnit) {
+		if err == nil || isOnce || errors.Is(err, errPowerCut) || !isTransient(err) || u.isUsable() {
 			return err
 		}
 		u.env.Say(fmt.Sprintf("there is no site yet, and the next try is in %s: %s", pause, err))

@@ -404,6 +404,27 @@ func TestUnreadableSource(t *testing.T) {
 	}
 }
 
+// TestFirstBoot checks that a boot without a site and without a generation tries again, and another update does not.
+func TestFirstBoot(t *testing.T) {
+	for _, inBoot := range []bool{false, true} {
+		n := newNode(t, `from = ["`+stable+`"]`)
+		n.InBoot = inBoot
+		n.reg.sites[stable] = site(1)
+		tries := 0
+		n.reg.fails = func() error {
+			if tries++; tries == 1 {
+				return fault.Registry.Errorf("it starts")
+			}
+			return nil
+		}
+
+		_, err := n.update()
+		if wantTries := map[bool]int{false: 1, true: 2}[inBoot]; tries != wantTries || (err == nil) != inBoot {
+			t.Errorf("in a boot %t: got %d tries and %v, want %d", inBoot, tries, err, wantTries)
+		}
+	}
+}
+
 // TestPowerCut cuts the power after each step of storing a second site: the node has the first one or the second one,
 // and can use it, and the next update stores the second.
 func TestPowerCut(t *testing.T) {

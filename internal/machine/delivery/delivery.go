@@ -58,6 +58,8 @@ type updater struct {
 	from   []string
 	store  *store
 	record *report.Delivery
+
+	hasGeneration bool
 }
 
 // Update looks for a new site of this node, or of the one below a root. The error says why the last look failed; a site
@@ -108,6 +110,9 @@ func Update(ctx context.Context, e *machine.Env, root string, c Config) (Result,
 
 // open takes the lock of the sites, reads the record, and makes the client.
 func (u *updater) open(ctx context.Context, w machine.Where) (err error) {
+	if err := u.lookAtGenerations(); err != nil {
+		return err
+	}
 	u.store, err = openStore(ctx, u.host.StateDir(), u.Step)
 	if err != nil {
 		return fault.CannotWrite.Errorf("the folder of pulled sites: %s", err)
@@ -144,16 +149,18 @@ func (u *updater) isUsable() bool {
 	return err == nil
 }
 
-// hasGeneration reports whether the node may have a generation, with which its kubelet starts without a site.
-func (u *updater) hasGeneration() bool {
+// lookAtGenerations reports whether the node may have a generation, with which its kubelet starts without a site. It
+// refuses a state folder of another user, and one of an image that a link leads out of it.
+func (u *updater) lookAtGenerations() error {
 	store, err := generation.OpenReadOnly(u.host.StoreOptions())
 	if err != nil {
-		return true
+		return err
 	}
 	defer store.Close()
 	current, err := store.Current()
+	u.hasGeneration = err != nil || current != nil
 
-	return err != nil || current != nil
+	return nil
 }
 
 // lookUntilUsable looks once. While the kubelet would not start because there is no site, it tries again until
@@ -161,7 +168,7 @@ func (u *updater) hasGeneration() bool {
 func (u *updater) lookUntilUsable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxUpdate)
 	defer cancel()
-	isOnce := u.block.Alone || !u.InBoot && !machine.IsInUnit(machine.SiteUnit) || u.hasGeneration()
+	isOnce := u.block.Alone || !u.InBoot && !machine.IsInUnit(machine.SiteUnit) || u.hasGeneration
 
 	for pause := firstPause; ; pause *= 2 {
 		err := u.look(ctx)

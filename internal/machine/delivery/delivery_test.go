@@ -425,6 +425,27 @@ func TestFirstBoot(t *testing.T) {
 	}
 }
 
+// TestLinkOut checks that an update below a root writes nothing outside of it.
+func TestLinkOut(t *testing.T) {
+	for _, link := range []string{machine.StateFolder, machine.StateFolder + "/" + machine.SitesFolder} {
+		n := newNode(t, `from = ["`+stable+`"]`)
+		n.reg.sites[stable] = site(1)
+		outside, name := t.TempDir(), filepath.Join(n.root, link)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, name); err != nil {
+			t.Fatal(err)
+		}
+
+		_, err := n.update()
+		left, readErr := os.ReadDir(outside)
+		if err == nil || len(left) > 0 || readErr != nil {
+			t.Errorf("%s leads out: got %v and files %v, %v; want an error and none", link, err, left, readErr)
+		}
+	}
+}
+
 // TestPowerCut cuts the power after each step of storing a second site: the node has the first one or the second one,
 // and can use it, and the next update stores the second.
 func TestPowerCut(t *testing.T) {

@@ -47,6 +47,9 @@ func openStore(ctx context.Context, stateDir string, step func(string) error) (*
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return nil, err
 	}
+	if st, err := nodefile.Lstat(s.dir); err != nil || !st.IsDir() {
+		return nil, errors.Join(err, fmt.Errorf("%s is not a folder", s.dir))
+	}
 
 	const mode = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	lock, err := os.OpenFile(filepath.Join(s.dir, lockFile), mode, 0o600)

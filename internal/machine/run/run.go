@@ -125,7 +125,7 @@ func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 	}
 	defer store.Close()
 
-	if decideAgain(ctx, e, h, store) {
+	if e.Serve != nil && decideAgain(ctx, e, h, store) { // a request of a person does not wait
 		return commit.Result{IsPrinted: true}, nil
 	}
 

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"crypto/x509"
 	"net/http"
 	"path/filepath"
@@ -53,17 +52,7 @@ func (r Registry) Client(e *machine.Env) (*registry.Client, error) {
 	if err != nil {
 		return nil, fault.Usage.Errorf("--credentials %s: %s", file, err)
 	}
-	get := credentials.Credential(store)
-	c.Credential = func(ctx context.Context, host string) (user, password string, err error) {
-		found, err := get(ctx, host)
-		e.Redactor.Add([]byte(found.Password))
-		e.Redactor.Add([]byte(found.RefreshToken))
-		if found.RefreshToken != "" {
-			return registry.IdentityToken, found.RefreshToken, err
-		}
-
-		return found.Username, found.Password, err
-	}
+	c.Credential = registry.CredentialsOf(store, e.Redactor.Add)
 
 	return c, nil
 }

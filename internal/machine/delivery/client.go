@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"crypto/x509"
 	"errors"
 	"io/fs"
@@ -55,17 +54,7 @@ func newClient(e *machine.Env, w machine.Where, d schema.Delivery) (*registry.Cl
 	if err != nil {
 		return nil, fault.CredentialMissing.Errorf("credential %q is not a docker config.json", passwords)
 	}
-	get := credentials.Credential(store)
-	c.Credential = func(ctx context.Context, host string) (user, password string, err error) {
-		found, err := get(ctx, host)
-		e.Redactor.Add([]byte(found.Password))
-		e.Redactor.Add([]byte(found.RefreshToken))
-		if found.RefreshToken != "" {
-			return registry.IdentityToken, found.RefreshToken, err
-		}
-
-		return found.Username, found.Password, err
-	}
+	c.Credential = registry.CredentialsOf(store, e.Redactor.Add)
 
 	return c, nil
 }

@@ -62,10 +62,8 @@ func (e *Env) Load(w Where) *LoadedSite {
 			))
 		}
 	}
-	if !isDraft && o.Verify != nil && !l.Diags.HasErrors() {
-		if refused := checkCounters(w.StateDir(), l.Site.SignedLists()); refused != nil {
-			l.Diags = append(l.Diags, refused)
-		}
+	if !isDraft && o.Verify != nil {
+		l.checkSigned(w.StateDir())
 	}
 	switch {
 	case signed.Verify == nil:

@@ -119,6 +119,23 @@ func readCounter(stateDir string) (uint64, error) {
 	return n, nil
 }
 
+// checkSigned refuses, on an image with keys, what each valid signature allows: no site at all, with which a kubelet
+// would start unconfigured, and an older site.
+func (l *LoadedSite) checkSigned(stateDir string) {
+	switch {
+	case origin.Code(l.Diags) == fault.NoSite:
+		l.Diags = hcl.Diagnostics{origin.Error(
+			fault.SiteSignature, hcl.Range{}, "There is no signed site",
+			"This image evaluates only sites that one of its keys has signed (%s), and none of the site's folders "+
+				"contains %s. Put it and %s next to the site's files.", SignersFile, lang.ListFile, lang.SignatureFile,
+		)}
+	case !l.Diags.HasErrors():
+		if refused := checkCounters(stateDir, l.Site.SignedLists()); refused != nil {
+			l.Diags = append(l.Diags, refused)
+		}
+	}
+}
+
 // checkCounters refuses signed lists that are too old, which someone has put back, and a site whose list someone has
 // removed.
 func checkCounters(stateDir string, lists []*lang.SignedList) *hcl.Diagnostic {

@@ -132,6 +132,8 @@ type node struct {
 	root string
 	reg  *fakeRegistry
 	Config
+
+	credentials string // the folder of its unit's credentials
 }
 
 // newNode returns a node whose image has a key and a delivery block with these lines.
@@ -154,7 +156,18 @@ func (n *node) write(name, text string) {
 func (n *node) state() string { return filepath.Join(n.root, machine.StateFolder) }
 
 func (n *node) env() *machine.Env {
-	return &machine.Env{Getenv: func(string) string { return "" }, Redactor: secret.NewRedactor(), Say: func(string) {}}
+	getenv := func(name string) string { return map[string]string{"CREDENTIALS_DIRECTORY": n.credentials}[name] }
+
+	return &machine.Env{Getenv: getenv, Redactor: secret.NewRedactor(), Say: func(string) {}}
+}
+
+// giveCredential gives a credential to the unit of the node.
+func (n *node) giveCredential(name, text string) {
+	n.t.Helper()
+	n.credentials = n.t.TempDir()
+	if err := os.WriteFile(filepath.Join(n.credentials, name), []byte(text), 0o400); err != nil {
+		n.t.Fatal(err)
+	}
 }
 
 func (n *node) update() (Result, error) { return Update(n.t.Context(), n.env(), n.root, n.Config) }
@@ -313,6 +326,37 @@ func TestPlaces(t *testing.T) {
 	n.check(three, "")
 }
 
+// TestNoSite checks an image with keys and without a site: it pulls by the credential, or by the kernel command line.
+// Without both its run is refused, because its kubelet would start without a site.
+func TestNoSite(t *testing.T) {
+	for name, give := range map[string]func(*node){
+		"credential":   func(n *node) { n.giveCredential("prelet.site", stable+"\n") },
+		"command line": func(n *node) { n.write("/proc/cmdline", "quiet prelet.site="+stable+"\n") },
+	} {
+		n := newNode(t, "")
+		if err := os.Remove(filepath.Join(n.root, "usr/lib/prelet/site/00-image.hcl")); err != nil {
+			t.Fatal(err)
+		}
+		load := func() string { return n.env().Load(machine.Where{Root: n.root}).Diags.Error() }
+		if r, err := n.update(); err != nil || r.IsOn {
+			t.Errorf("without a %s: update: got %+v, %v, want no delivery", name, r, err)
+		}
+		if got := load(); !strings.Contains(got, "There is no signed site") {
+			t.Errorf("without a %s: load: got %s, want a refusal", name, got)
+		}
+
+		give(n)
+		if got := load(); !strings.Contains(got, "There is no pulled site") {
+			t.Errorf("%s, before an update: load: got %s, want that no site was pulled", name, got)
+		}
+		n.reg.sites[stable] = site(1)
+		n.check(n.reg.sites[stable], "")
+		first := n.reg.sites[stable]
+		n.reg.sites[stable] = artifact("locals {}\n", nil)
+		n.check(first, "is refused")
+	}
+}
+
 // TestWithoutKeys checks that an image without keys trusts a digest and no tag.
 func TestWithoutKeys(t *testing.T) {
 	a := artifact(fmt.Sprintf(locals, 1), nil)
@@ -395,11 +439,14 @@ func TestUnreadableSource(t *testing.T) {
 		if !pulls {
 			n.write("/usr/lib/prelet/site/00-image.hcl", "locals {}\n")
 		}
-		n.write("/etc/credstore/prelet.site/a", "") // a folder
+		n.giveCredential("prelet.site", mirror)
+		if err := os.Chmod(filepath.Join(n.credentials, "prelet.site"), 0o444); err != nil {
+			t.Fatal(err)
+		}
 
 		l := n.env().Load(machine.Where{Root: n.root})
-		if l.Diags.HasErrors() != pulls {
-			t.Errorf("delivery %t: got %v, want an error only with delivery", pulls, l.Diags)
+		if got := l.Diags.Error(); strings.Contains(got, "other users can read") != pulls {
+			t.Errorf("delivery %t: got %s, want the credential refused only with delivery", pulls, got)
 		}
 	}
 }

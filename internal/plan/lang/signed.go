@@ -44,6 +44,7 @@ type signedSite struct {
 // checkSigned checks the signatures of a site, and keeps each valid list in its layer. It returns why the site must not
 // be evaluated. The image's layer is trusted as it is; each other one with files, or with a list, needs a list of its
 // own. If the latest layer with a list has one without a name, it must have exactly the files in effect of all layers.
+// A site without files is not refused here: only the caller knows whether one is pulled.
 func checkSigned(fsys Files, opts LoadOptions, layers []Layer, files []tape.SiteFile) *hcl.Diagnostic {
 	s := signedSite{fsys, opts, layers, map[string]string{}}
 	for _, f := range files {
@@ -51,15 +52,6 @@ func checkSigned(fsys Files, opts LoadOptions, layers []Layer, files []tape.Site
 	}
 
 	latest := s.findLatest()
-	if latest < 0 && len(files) == 0 {
-		return unsigned(
-			hcl.Range{},
-			"This image evaluates only sites that one of its keys has signed (/usr/lib/prelet/site-signers), and none "+
-				"of the site's folders contains %s. Put it and %s next to the site's files.",
-			ListFile,
-			SignatureFile,
-		)
-	}
 	if latest >= 0 {
 		list, refused := s.readList(latest)
 		if refused != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
 )
 
@@ -25,6 +26,7 @@ type LoadedSite struct {
 	Signature string // Unsigned, valid, refused, or not checked because the files were named
 
 	Delivery *report.Delivery // of a node that pulls its site; nil for others
+	block    schema.Delivery  // without the pulled layer
 	degraded []fault.Reason   // about it
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/prelet/prelet/internal/platform/machineid"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/schema"
 )
 
 // Node is a site with the source that answers its questions.
@@ -46,6 +47,7 @@ type Node struct {
 	Options   evaluate.RunInput       // of each plan; Plan adds the node's own
 	Machine   func() machineid.Hashes // read once
 	Delivery  *report.Delivery        // of a node that pulls its site; nil for others
+	Block     schema.Delivery         // of the site without its pulled layer
 	degraded  []fault.Reason          // about it
 	waits     *waits.Reporter         // prints each wait; nil without Live
 	units     Manager                 // to be closed; nil where another has it, or there is none
@@ -74,6 +76,7 @@ func (e *Env) NewNode(w Where, l *LoadedSite, store *generation.Store) *Node {
 		Store:    store,
 		Site:     l.Site,
 		Delivery: l.Delivery,
+		Block:    l.block,
 		degraded: l.degraded,
 		Found:    slices.Clone(l.Diags), // those of a site may be of several nodes
 		Askers:   dryrun.Askers{},

@@ -158,6 +158,7 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 		return
 	}
 	block := schema.ReadDelivery(l.Site.Delivery)
+	l.block = block
 	from, err := e.SiteSources(w, block)
 	if len(from) == 0 && (err == nil || !hasPulled(w, block)) {
 		return

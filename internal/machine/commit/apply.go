@@ -41,6 +41,7 @@ type ProposalInput struct {
 	NodeName string           // of the Node object; "": not checked
 	Machine  machineid.Hashes
 	Healthz  string // URL; "": not checked
+	Waits    string // why the plan must not be applied now, although nothing is wrong; "" if it may
 }
 
 // PlannedNode is the node that a plan was made of, with what only a commit needs of it.

@@ -83,6 +83,9 @@ func (e *ending) decide() {
 	}
 
 	e.Held = e.planHeld
+	if e.attempt.isWaiting {
+		return
+	}
 	e.degrade(fault.Held, e.planHeld)
 	if e.Code == "" {
 		e.Summary += report.PlanHeld
@@ -467,7 +470,10 @@ func (r *Run) reportEnding(e ending) {
 		r.Report.Degrade(d.Code, d.Summary)
 	}
 
-	if e.planHeld != "" {
+	switch {
+	case e.attempt.isWaiting:
+		r.Report.Note(fault.SiteDelivery, e.planHeld)
+	case e.planHeld != "":
 		r.Report.Held(PlanID(e.Plan), e.planHeld)
 	}
 

@@ -206,6 +206,7 @@ type attempt struct {
 	*Run
 	options     ProposalInput
 	held        string // why the plan is held; "" when it is not
+	isWaiting   bool   // held is why a pulled site waits, and nothing is wrong
 	releases    bool   // the plan is released with the commit
 	isEntered   bool   // the machine was entered: an error is not one before the commit
 	isCommitted bool
@@ -222,6 +223,13 @@ func (a *attempt) enterInPlace(ctx context.Context, e activation.Entry) (activat
 func (a *attempt) place(ctx context.Context) (activation.Outcome, error) {
 	p := a.options.Plan
 	a.held = WhyHeld(a.Store, p)
+
+	if a.held == "" && a.options.Waits != "" && readCurrent(a.Store) != nil && !a.isForeign() {
+		a.held = a.options.Waits
+		a.isWaiting = true
+
+		return a.restoreInPlace(ctx)
+	}
 
 	switch {
 	case a.held == "":

@@ -2,23 +2,17 @@ package run
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/commit"
-	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/plan/evaluate"
-	"github.com/prelet/prelet/internal/platform/atomicfile"
-	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
 // A site that was pulled after the last run waits for the next one: a boot, prelet run, or, if the site enables that, a
-// run that a check between boots starts. The check plans and decides; prelet-apply.service decides again under the
-// lock, and only then runs. prelet never cordons or drains a node.
+// run that a check between boots starts. The check plans and decides; prelet-apply.service decides again about its own
+// plan, under the lock. prelet never cordons or drains a node.
 
 // The reasons why a pulled site waits, in the order in which they are found.
 const (
@@ -67,20 +61,21 @@ func (o occasion) whyWaits(whyNotDrained func() string) *report.Wait {
 	return nil
 }
 
-// whyPulledWaits decides about the pulled site of a node; nil also if there is none that waits.
-func whyPulledWaits(
-	ctx context.Context, e *machine.Env, h *machine.Host, n *machine.Node, p *evaluate.Plan, last *report.Status,
-) (wait *report.Wait, isPending bool) {
+// isPending reports whether a node has a pulled site that the last run has not evaluated.
+func isPending(n *machine.Node, last report.Status) bool {
 	used := ""
 	if last.Delivery != nil {
 		used = last.Delivery.Used
 	}
-	if n.Delivery == nil || n.Delivery.Used == "" || n.Delivery.Used == used {
-		return nil, false
-	}
 
-	block, err := e.DeliveryBlock(n.Where)
-	o := occasion{isEnabled: err == nil && block.Apply, plan: p}
+	return n.Delivery != nil && n.Delivery.Used != "" && n.Delivery.Used != used
+}
+
+// whyPulledWaits returns why the plan of a pulled site is not applied now; nil if it is.
+func whyPulledWaits(
+	ctx context.Context, e *machine.Env, h *machine.Host, n *machine.Node, p *evaluate.Plan,
+) *report.Wait {
+	o := occasion{isEnabled: n.Block.Apply, plan: p}
 	if n.Store != nil {
 		j, err := n.Store.Journal()
 		o.held = commit.WhyHeld(n.Store, p)
@@ -89,12 +84,12 @@ func whyPulledWaits(
 	u, err := h.Units.Look(ctx, machine.ApplyUnit)
 	o.isBusy = err != nil || h.Self != machine.ApplyUnit && u.Active != "inactive" && u.Active != "failed"
 
-	wait = o.whyWaits(func() string { return whyNotDrained(ctx, h) })
+	wait := o.whyWaits(func() string { return whyNotDrained(ctx, h) })
 	if wait != nil {
 		wait.Why = e.Redactor.String(wait.Why)
 	}
 
-	return wait, true
+	return wait
 }
 
 // whyNotDrained returns why the Node of this node is not drained, as far as a node can see that; "" if it is.
@@ -123,61 +118,39 @@ func whyNotDrained(ctx context.Context, h *machine.Host) string {
 	return ""
 }
 
-const (
-	// applyFile is in the run folder from the decision of a check until the run that it starts decides again. It has
-	// the time of the monotonic clock.
-	applyFile = "apply"
-	// maxDecided is how long that decision asks for another one. Later, somebody else has started the unit.
-	maxDecided = time.Minute
-)
-
 // startApply starts prelet-apply.service for a site that does not wait.
 func (c *driftCheck) startApply(ctx context.Context) error {
 	if !c.applies {
 		return nil
 	}
-	now := strconv.FormatInt(int64(c.host.Clock.Monotonic()), 10)
-	err := atomicfile.File(filepath.Join(c.host.RunDir, applyFile), 0o600, []byte(now))
-	if err == nil {
-		_, err = c.host.Units.Start(ctx, machine.ApplyUnit, 0)
-	}
+	_, err := c.host.Units.Start(ctx, machine.ApplyUnit, 0)
 
 	return err
 }
 
-// isDecided reports whether a check has started this run. The lock is held.
-func isDecided(h *machine.Host) bool {
-	if h.Self != machine.ApplyUnit {
-		return false
+// whyWaits decides, under the lock, about the plan that a run of prelet-apply.service is about to apply; "" if it may.
+// A run that a person has asked for does not wait. Any other one decides again: it was started by a check, or by a
+// verdict, or after it was killed or has failed. So a site that a failed run has evaluated is still to be decided about.
+func (r *nodeRun) whyWaits(ctx context.Context, p *evaluate.Plan) string {
+	var last report.Status
+	if s := r.Report.Status(); s.Last != nil {
+		last = *s.Last
 	}
-	text, err := nodefile.ReadFile(filepath.Join(h.RunDir, applyFile), nodefile.Max)
-	at, failed := strconv.ParseInt(string(text), 10, 64)
-
-	return err == nil && failed == nil && h.Clock.Monotonic()-time.Duration(at) < maxDecided
-}
-
-// decideAgain decides again, under the lock, about a run that a check has started, and prints why the site waits after
-// all. Runs of other callers do not wait, nor does a run that finishes an interrupted commit, or begins again after it
-// was killed behind its decision.
-func decideAgain(ctx context.Context, e *machine.Env, h *machine.Host, store *generation.Store) (waits bool) {
-	if j, err := store.Journal(); isDecided(h) && err == nil && !j.IsUnfinished() {
-		defer h.ExtendTimeout(machine.MaxPlanning)()
-		n := e.Open(machine.Where{Root: h.Root, MustBeSigned: true}, store)
-		defer n.Close()
-		last, err := h.LoadReport()
-		if err != nil {
-			last = &report.Status{}
-		}
-
-		wait, isPending := whyPulledWaits(ctx, e, h, n, n.PlanUnless(ctx), last)
-		switch waits = wait != nil || !isPending; {
-		case wait != nil:
-			e.Say("the pulled site waits: " + wait.Why)
-		case waits:
-			e.Say("no pulled site waits")
-		}
+	isNew := isPending(r.node, last) || r.node.Delivery != nil && last.State == report.Failed
+	if r.host.Self != machine.ApplyUnit || r.env.Serve == nil || !isNew {
+		return ""
 	}
-	e.SayError(atomicfile.Remove(filepath.Join(h.RunDir, applyFile)))
+	wait := whyPulledWaits(ctx, r.env, r.host, r.node, p)
+	if wait == nil {
+		return ""
+	}
 
-	return waits
+	d := *r.node.Delivery
+	d.Used = ""
+	if last.Delivery != nil {
+		d.Used = last.Delivery.Used
+	}
+	r.Report.Delivery(&d)
+
+	return "the pulled site waits: " + wait.Why
 }

@@ -52,7 +52,11 @@ func Check(ctx context.Context, e *machine.Env) (report.Drift, error) {
 	if p.Complete {
 		found.Needs = string(p.Needs())
 	}
-	wait, isPending := whyPulledWaits(ctx, e, h, n, p, last)
+	var wait *report.Wait
+	isPending := isPending(n, *last)
+	if isPending {
+		wait = whyPulledWaits(ctx, e, h, n, p)
+	}
 	applies := isPending && wait == nil
 	if wait != nil {
 		found.Waits = wait

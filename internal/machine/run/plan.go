@@ -57,6 +57,7 @@ func (r *nodeRun) makePlan(ctx context.Context) commit.ProposalInput {
 	o.Flags = commit.Flags(out)
 	o.Healthz = commit.HealthzURL(out)
 	o.NodeName = commit.NodeName(out, r.host.Hostname)
+	o.Waits = r.whyWaits(ctx, out)
 
 	return o
 }

@@ -125,10 +125,6 @@ func runNode(ctx context.Context, e *machine.Env, h *machine.Host, o RunOptions)
 	}
 	defer store.Close()
 
-	if e.Serve != nil && decideAgain(ctx, e, h, store) { // a request of a person does not wait
-		return commit.Result{IsPrinted: true}, nil
-	}
-
 	locked := h.Clock.Now()
 	r := begin(e, h, store, false)
 	r.Report.Span(report.KindStep, "lock", began, locked.Sub(began))

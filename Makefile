@@ -170,7 +170,7 @@ e2e-registry: build ## push and pull sites with the registry of the distribution
 	cd test/registry && $(GO) test -count=1 .
 
 .PHONY: e2e-autoscalers
-e2e-autoscalers: build ## read `plan -o capacity` by the types of Cluster API and Karpenter
+e2e-autoscalers: build machines ## read `plan -o capacity` and recipes by the types of Cluster API and Karpenter
 	cd test/autoscalers && PRELET_AUTOSCALERS="$(CURDIR)/bin/prelet" $(GO) test -count=1 .
 
 .PHONY: e2e-arm64

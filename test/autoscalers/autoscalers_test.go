@@ -34,10 +34,7 @@ type pool struct {
 // plan returns the output of prelet plan over all recordings of the project that have one.
 func plan(t *testing.T, output string) []byte {
 	t.Helper()
-	program := os.Getenv(wanted)
-	if program == "" {
-		t.Skipf("%s is not set; run make e2e-autoscalers", wanted)
-	}
+	program := prelet(t)
 	fleet := t.TempDir()
 	files, err := filepath.Glob("../../testdata/stability/0.1.0/*.prelet*")
 	if err != nil || len(files) < 10 {

@@ -6,7 +6,7 @@
 # packaging/keys, if that has one; its README lists them:
 #   RELEASE_KEY_FILE      of SSH: SHA256SUMS.sig
 #   RELEASE_GPG_FILE      of GnuPG: SHA256SUMS.gpg
-#   RELEASE_VERITY_FILE   of X.509: the system extensions with dm-verity; needs the certificate
+#   RELEASE_VERITY_FILE   of X.509: the system extensions with dm-verity, of prelet and of detectors; needs the certificate
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -19,6 +19,7 @@ export SOURCE_DATE_EPOCH
 missing=()
 command -v mksquashfs >/dev/null || missing+=(squashfs-tools)
 command -v jq >/dev/null || missing+=(jq)
+command -v dpkg-deb >/dev/null || missing+=(dpkg)
 # The detector nvidia without NVML would know less, so that is not released.
 echo '#include <dlfcn.h>' | $(go env CC) -E - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
 [ -z "${RELEASE_KEY_FILE:-}" ] || command -v ssh-keygen >/dev/null || missing+=(openssh-client)
@@ -70,6 +71,13 @@ make_image_root() {
 	awk -F: '{ printf "%s:x:%s:\n", $1, $4 }' "$1/etc/passwd" >"$1/etc/group"
 }
 
+# make_extension ROOT NAME ARCH OUT: the system extension OUT.raw and, with a key, OUT.verity.raw.
+make_extension() {
+	tools/sysext.sh "$1" "$2" "$3" "$4.raw"
+	[ -z "${RELEASE_VERITY_FILE:-}" ] ||
+		tools/verity.sh "$4.raw" "$3" "$4.verity.raw" "$RELEASE_VERITY_FILE" "$keys/prelet-verity.crt"
+}
+
 declare -A systemd_arch=([amd64]=x86-64 [arm64]=arm64)
 roots=()
 for arch in amd64 arm64; do
@@ -87,17 +95,21 @@ for arch in amd64 arm64; do
 	archive "$work/image-$arch" >"$work/$arch.tar"
 	roots+=("$arch=$work/$arch.tar")
 
-	extension=$dist/prelet-$packaged-${systemd_arch[$arch]}
-	tools/sysext.sh "$work/$arch" "${systemd_arch[$arch]}" "$extension.raw"
-	[ -z "${RELEASE_VERITY_FILE:-}" ] || tools/verity.sh "$extension.raw" "${systemd_arch[$arch]}" "$extension.verity.raw" \
-		"$RELEASE_VERITY_FILE" "$keys/prelet-verity.crt"
+	make_extension "$work/$arch" prelet "${systemd_arch[$arch]}" "$dist/prelet-$packaged-${systemd_arch[$arch]}"
 done
 unset GOARCH BIN
 
 tools/ociimage.sh "$work/oci" "$version" "${roots[@]}"
 archive "$work/oci" >"$dist/prelet-$version.oci.tar"
 
+# A detector's extension has what its package has: the program, its lock, drop-ins. It is not named prelet-…, which the
+# pattern of prelet's own extension matches, with a part of the name as version.
 tools/packages.sh "$version" "$dist" >/dev/null
+for deb in "$dist"/prelet-detector-*.deb; do
+	name=${deb##*/} name=${name%%_*}
+	dpkg-deb -x "$deb" "$work/$name"
+	make_extension "$work/$name" "$name" "${systemd_arch[$host]}" "$dist/${name#prelet-}-$packaged-${systemd_arch[$host]}"
+done
 for program in bin/detectors/*; do
 	tools/sbom.sh "$version" "$program" "$dist/detector-${program##*/}-$version-$host.cdx.json"
 done

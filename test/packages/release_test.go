@@ -222,9 +222,11 @@ func TestSystemExtensionDebian13(t *testing.T) { testSystemExtension(t, newRoot(
 // systemdArch has systemd's names of architectures.
 var systemdArch = map[string]string{"amd64": "x86-64", "arm64": "arm64"}
 
-// testSystemExtension merges the image of a system extension, and takes it off again.
+// testSystemExtension merges the images of the system extensions of prelet and of a detector, and takes them off again.
 func testSystemExtension(t *testing.T, r *root) {
-	image := readFile(t, releaseFile(t, "prelet-"+older+"-"+systemdArch[runtime.GOARCH]+".raw"))
+	suffix := "-" + older + "-" + systemdArch[runtime.GOARCH] + ".raw"
+	image := readFile(t, releaseFile(t, "prelet"+suffix))
+	detector := readFile(t, releaseFile(t, "detector-lldp"+suffix))
 	mount(t, "/dev", r.dir+"/dev", "", syscall.MS_BIND|syscall.MS_REC, "")
 	mount(t, "sysfs", r.dir+"/sys", "sysfs", 0, "")
 	mount(t, "tmpfs", r.dir+"/run", "tmpfs", 0, "mode=0755")
@@ -235,10 +237,12 @@ func testSystemExtension(t *testing.T, r *root) {
 		}
 	})
 	r.write("/var/lib/extensions/prelet.raw", string(image))
+	r.write("/var/lib/extensions/prelet-detector-lldp.raw", string(detector))
 
 	r.sysext("merge")
 	r.run("systemd-sysusers", "prelet.conf")
 	r.checkProgram()
+	r.checkDetector("lldp")
 	for _, path := range []string{
 		"/usr/lib/systemd/system/kubelet.service.d/05-prelet-gate.conf",
 		"/usr/lib/systemd/system/multi-user.target.wants/prelet.service",
@@ -249,13 +253,22 @@ func testSystemExtension(t *testing.T, r *root) {
 		}
 	}
 
-	if docs, _ := filepath.Glob(r.dir + "/usr/share/doc/prelet*/*"); len(docs) > 1 {
+	if docs, _ := filepath.Glob(r.dir + "/usr/share/doc/prelet/*"); len(docs) > 1 {
 		t.Errorf("documents after the merge: got %q, want the licences only", docs)
 	}
 
 	r.sysext("unmerge")
-	if r.exists("/usr/bin/prelet") {
-		t.Error("/usr/bin/prelet after unmerge: got it, want it gone")
+	if r.exists("/usr/bin/prelet") || r.exists("/usr/lib/prelet/detectors/lldp") {
+		t.Error("/usr/bin/prelet, or a detector, after unmerge: got it, want both gone")
+	}
+}
+
+// checkDetector checks that prelet has a detector with its lock, which is that of the program.
+func (r *root) checkDetector(name string) {
+	r.t.Helper()
+	r.write("/etc/prelet/site.hcl", "detector \""+name+"\" {}\nstage \"detect-hw\" \"node\" {}\n")
+	if got := r.run("prelet", "detectors", "list"); !strings.Contains(got, name+" "+older+" runs") {
+		r.t.Errorf("prelet detectors list: got %q, want %s %s that runs", got, name, older)
 	}
 }
 
@@ -299,11 +312,17 @@ func TestImage(t *testing.T) {
 // TestVerity: the image of a system extension with dm-verity has the extension, the hashes of its blocks, and a signature
 // of their root. No kernel mounts it here: that needs dm-verity.
 func TestVerity(t *testing.T) {
-	for _, arch := range []string{"x86-64", "arm64"} {
-		image := releaseFile(t, "prelet-"+older+"-"+arch+".verity.raw")
+	suffix := "-" + older + "-" + systemdArch[runtime.GOARCH]
+	names := []string{"prelet-" + older + "-x86-64", "prelet-" + older + "-arm64"}
+	detectors, _ := filepath.Glob("../../packaging/detectors/*.yaml")
+	for _, file := range detectors {
+		names = append(names, "detector-"+strings.TrimSuffix(filepath.Base(file), ".yaml")+suffix)
+	}
+	for _, name := range names {
+		image := releaseFile(t, name+".verity.raw")
 		dir := t.TempDir()
 		build(t, dir, nil, "sh", "-ec", splitImage, "sh", image)
-		extension := readFile(t, releaseFile(t, "prelet-"+older+"-"+arch+".raw"))
+		extension := readFile(t, releaseFile(t, name+".raw"))
 		if got := readFile(t, filepath.Join(dir, "1")); !bytes.HasPrefix(got, extension) {
 			t.Errorf("%s: got a first partition of %d bytes, want it to begin with the %d bytes of the extension",
 				image, len(got), len(extension))
@@ -330,8 +349,8 @@ const splitImage = `sfdisk --json "$1" | jq -r '.partitiontable.partitions[] | "
 		dd if="$1" of="$number" bs=512 skip="$start" count="$size" status=none
 	done <partitions`
 
-// TestSysupdate updates the system extension from a server that has the release, as the page for builders of images says,
-// and refuses checksums that are not signed. Debian 12 has no systemd-sysupdate.
+// TestSysupdate updates the system extensions of prelet and of a detector from a server that has the release, as the pages
+// for builders of images say, and refuses checksums that are not signed. Debian 12 has no systemd-sysupdate.
 func TestSysupdate(t *testing.T) {
 	r, folder := newRoot(t, "trixie"), release(t)
 	sums := readFile(t, filepath.Join(folder, "SHA256SUMS"))
@@ -344,25 +363,23 @@ func TestSysupdate(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 
-	page := string(readFile(t, "../../docs/image-builders/README.md"))
-	_, transfer, isFound := strings.Cut(page, "```ini\n[Source]\n")
-	transfer, _, _ = strings.Cut(transfer, "```")
-	const place = "https://github.com/prelet/prelet/releases/latest/download"
-	if !isFound || !strings.Contains(transfer, "Path="+place+"\n") {
-		t.Fatalf("image-builders.md: got no [Source] with %s, want one", place)
-	}
-	transfer = strings.NewReplacer(place, server.URL, "x86-64", systemdArch[runtime.GOARCH]).Replace("[Source]\n" + transfer)
-	r.write("/etc/sysupdate.d/prelet.transfer", transfer)
+	r.write("/etc/sysupdate.d/prelet.transfer", transfer(t, "README.md", server.URL))
+	r.write("/etc/sysupdate.d/prelet-detector-nvidia.transfer", transfer(t, "detectors.md", server.URL))
 	r.write("/etc/systemd/import-pubring.gpg", string(readFile(t, filepath.Join(releaseKeys, "prelet.gpg"))))
 	r.run("mkdir", "-p", "/var/lib/extensions", "/var/lib/prelet-extension")
 	mount(t, "/dev", r.dir+"/dev", "", syscall.MS_BIND|syscall.MS_REC, "")
 	t.Cleanup(func() { _ = syscall.Unmount(r.dir+"/dev", syscall.MNT_DETACH) })
 
 	r.run("/usr/lib/systemd/systemd-sysupdate", "update")
-	got, want := r.read("/var/lib/extensions/prelet.raw"), readFile(t, releaseFile(t, "prelet-"+older+"-"+
-		systemdArch[runtime.GOARCH]+".raw"))
-	if got != string(want) {
-		t.Errorf("the extension after an update: got %d bytes, want the %d of the release", len(got), len(want))
+	suffix := "-" + older + "-" + systemdArch[runtime.GOARCH]
+	for name, file := range map[string]string{
+		"prelet":                 "prelet" + suffix + ".raw",
+		"prelet-detector-nvidia": "detector-nvidia" + suffix + ".verity.raw",
+	} {
+		got, want := r.read("/var/lib/extensions/"+name+".raw"), readFile(t, releaseFile(t, file))
+		if got != string(want) {
+			t.Errorf("the extension %s after an update: got %d bytes, want the %d of %s", name, len(got), len(want), file)
+		}
 	}
 
 	sums = append(sums, '\n')
@@ -371,6 +388,21 @@ func TestSysupdate(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "Signature verification failed") {
 		t.Errorf("an update with other checksums: got %v and\n%s\nwant the signature refused", err, out)
 	}
+}
+
+// transfer returns the file for systemd-sysupdate that a page for builders of images shows, for this architecture and with
+// a server in place of GitHub.
+func transfer(t *testing.T, page, server string) string {
+	t.Helper()
+	text := string(readFile(t, "../../docs/image-builders/"+page))
+	_, file, isFound := strings.Cut(text, "```ini\n[Source]\n")
+	file, _, _ = strings.Cut(file, "```")
+	const place = "https://github.com/prelet/prelet/releases/latest/download"
+	if !isFound || !strings.Contains(file, "Path="+place+"\n") {
+		t.Fatalf("%s: got no [Source] with %s, want one", page, place)
+	}
+
+	return strings.NewReplacer(place, server, "x86-64", systemdArch[runtime.GOARCH]).Replace("[Source]\n" + file)
 }
 
 func absolute(t *testing.T, path string) string {

@@ -62,9 +62,13 @@ mkdir -p "$(dirname "$disk")"
 ARCH=$arch PACKAGES="qemu-guest-agent systemd-boot ${PACKAGES:-}" "$image/mmdebstrap/build.sh" "$disk" "${version#v}" \
 	"$tree/kubelet" "$deb" "${more[@]}" "$image/node" "$image/site" root
 
-# The same prelet as a system extension, also with dm-verity and a signature.
-dpkg -x "$deb" "$tree/extension"
+# The same prelet, and a detector, as system extensions, also with dm-verity and a signature.
 to=$(dirname "$disk")
-../../../tools/sysext.sh "$tree/extension" $systemd "$to/prelet.raw"
 openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=test -days 2 -keyout "$tree/key" -out "$to/prelet-verity.crt" 2>&1
-../../../tools/verity.sh "$to/prelet.raw" $systemd "$to/prelet.verity.raw" "$tree/key" "$to/prelet-verity.crt"
+for deb in "$deb" "$to"/prelet-detector-lldp_*.deb; do
+	[ -e "$deb" ] || continue
+	name=${deb##*/} name=${name%%_*}
+	dpkg -x "$deb" "$tree/$name"
+	../../../tools/sysext.sh "$tree/$name" "$name" $systemd "$to/$name.raw"
+	../../../tools/verity.sh "$to/$name.raw" $systemd "$to/$name.verity.raw" "$tree/key" "$to/prelet-verity.crt"
+done

@@ -19,7 +19,7 @@ func extension(name string) string {
 const recipe = "../../../packaging/image/extension"
 
 // TestExtension removes the package from a machine, installs the system extension, and boots from it. Without the
-// extension no kubelet starts.
+// extension no kubelet starts. With dm-verity a detector is an extension, too, and runs.
 func TestExtension(t *testing.T) {
 	c := newCluster(t)
 	m := newMachine(t, "EXT-1")
@@ -27,13 +27,15 @@ func TestExtension(t *testing.T) {
 
 	// Without the cluster's address this boot ends before prelet writes anything.
 	m.start("-drive", "if=virtio,format=raw,readonly=on,file="+extension("prelet.raw"),
-		"-drive", "if=virtio,format=raw,readonly=on,file="+extension("prelet.verity.raw"))
+		"-drive", "if=virtio,format=raw,readonly=on,file="+extension("prelet.verity.raw"),
+		"-drive", "if=virtio,format=raw,readonly=on,file="+extension("prelet-detector-lldp.verity.raw"))
 	m.run("sh", "-ec", `systemctl stop kubelet prelet
 		dpkg --purge prelet
 		! test -e /usr/bin/prelet
 		mkdir -p /var/lib/extensions
 		cat /dev/vdb >/var/lib/extensions/prelet.raw
-		cat /dev/vdc >/var/lib/verity.raw`)
+		cat /dev/vdc >/var/lib/verity.raw
+		cat /dev/vdd >/var/lib/detector.raw`)
 	files, err := exec.Command("tar", "-C", recipe, "--owner=0", "--group=0", "-c", ".").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +87,13 @@ func TestExtension(t *testing.T) {
 	}
 	m.put("/etc/verity.d/prelet.crt", string(certificate))
 	m.run("mv", "/var/lib/verity.raw", "/var/lib/extensions/prelet.raw")
+	m.run("mv", "/var/lib/detector.raw", "/var/lib/extensions/prelet-detector-lldp.raw")
+	m.put("/etc/prelet/lldp.hcl", "detector \"lldp\" {}\nstage \"detect-hw\" \"switch\" {}\n")
 	m.reboot()
 	m.healthy()
+	if got := m.run("prelet", "detect"); !strings.Contains(got, "lldp") || strings.Contains(got, "absent") {
+		t.Errorf("prelet detect with the extension of a detector: got %s; want a report of lldp", got)
+	}
 	m.requireVerity()
 }
 
@@ -94,8 +101,8 @@ func TestExtension(t *testing.T) {
 // known is merged, nor the program of one that was changed runs.
 func (m *machine) requireVerity() {
 	m.t.Helper()
-	if got := m.run("sh", "-c", "cat /sys/block/dm-*/dm/uuid"); !strings.Contains(got, "CRYPT-VERITY") {
-		m.t.Errorf("devices of the kernel's device mapper: got %s; want one of dm-verity", got)
+	if got := m.run("sh", "-c", "cat /sys/block/dm-*/dm/uuid"); strings.Count(got, "CRYPT-VERITY") != 2 {
+		m.t.Errorf("devices of the kernel's device mapper: got %s; want two of dm-verity", got)
 	}
 	m.t.Logf("with dm-verity:\n%s", m.try("sh", "-c", "systemd-sysext status; lsblk -o NAME,TYPE,FSTYPE,MOUNTPOINTS"))
 

@@ -18,10 +18,26 @@ type Delivery struct {
 	Alone         bool     // the other layers are enough without a usable pulled site
 	CAFile, Proxy string   // "" for none
 	Apply         bool     // a check between boots applies a new site; otherwise it waits for the next run
+
+	Provider CredentialProvider
 }
+
+const providerBlock = "image_credential_provider"
+
+// CredentialProvider is where the kubelet's image credential providers are; "" for none.
+type CredentialProvider struct{ Config, BinDir string }
 
 // ReadDelivery returns the arguments of a checked delivery block. The body may be nil.
 func ReadDelivery(body *hclsyntax.Body) Delivery {
+	var provider *hclsyntax.Body
+	if body != nil {
+		for _, b := range body.Blocks {
+			if b.Type == providerBlock {
+				provider = b.Body
+			}
+		}
+	}
+
 	return Delivery{
 		From:   literal(body, DeliveryFrom),
 		Name:   literal(body, DeliveryName),
@@ -30,6 +46,10 @@ func ReadDelivery(body *hclsyntax.Body) Delivery {
 		CAFile: literal(body, DeliveryCAFile),
 		Proxy:  literal(body, DeliveryProxy),
 		Apply:  literal(body, DeliveryApply),
+		Provider: CredentialProvider{
+			Config: literal(provider, ProviderConfig),
+			BinDir: literal(provider, ProviderBinDir),
+		},
 	}
 }
 

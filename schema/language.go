@@ -153,6 +153,21 @@ var (
 		Const:   true,
 	}
 
+	ProviderConfig = Attr[string]{
+		Name:     "config",
+		Doc:      "The kubelet's `--image-credential-provider-config`: a file, or a folder of files.",
+		Required: true,
+		Check:    nodeFile,
+		Const:    true,
+	}
+	ProviderBinDir = Attr[string]{
+		Name:     "bin_dir",
+		Doc:      "The kubelet's `--image-credential-provider-bin-dir`: the folder of the plugins.",
+		Required: true,
+		Check:    nodeFile,
+		Const:    true,
+	}
+
 	DetectorRequired = Attr[bool]{
 		Name:    "required",
 		Doc:     "Whether the boot fails (exit 31) when this detector does not answer. Otherwise it goes on, degraded.",
@@ -299,6 +314,12 @@ var (
 		Fields: []Field{
 			DeliveryFrom, DeliveryName, DeliveryRing, DeliveryAlone, DeliveryApply, DeliveryCAFile, DeliveryProxy,
 		},
+		Blocks: []Block{{
+			Type:   providerBlock,
+			Max:    1,
+			Doc:    "The kubelet's credential providers, as plugins that give passwords of registries. `prelet site update` starts those whose `matchImages` has the repository.",
+			Fields: []Field{ProviderConfig, ProviderBinDir},
+		}},
 	}
 
 	DetectorBlock = Block{

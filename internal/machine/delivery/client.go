@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"io/fs"
@@ -42,6 +43,10 @@ func newClient(e *machine.Env, w machine.Where, d schema.Delivery) (*registry.Cl
 		c.Proxy = http.ProxyURL(proxy)
 	}
 
+	if d.Provider.Config != "" && w.Root == "" { // the plugins of an image are not started
+		c.Credential = providers{e, d.Provider}.credential
+	}
+
 	text, err := e.Credentials(w).Read(passwords)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -54,9 +59,22 @@ func newClient(e *machine.Env, w machine.Where, d schema.Delivery) (*registry.Cl
 	if err != nil {
 		return nil, fault.CredentialMissing.Errorf("credential %q is not a docker config.json", passwords)
 	}
-	c.Credential = registry.CredentialsOf(store, e.Redactor.Add)
+	c.Credential = firstOf(registry.CredentialsOf(store, e.Redactor.Add), c.Credential)
 
 	return c, nil
+}
+
+// firstOf returns the passwords of a docker config.json, and those of plugins for other repositories. next may be
+// nil.
+func firstOf(first, next registry.Credential) registry.Credential {
+	return func(ctx context.Context, host, repository string) (user, password string, err error) {
+		user, password, err = first(ctx, host, repository)
+		if next == nil || password != "" || err != nil {
+			return user, password, err
+		}
+
+		return next(ctx, host, repository)
+	}
 }
 
 // isNotYetValid reports whether a certificate of a registry is valid later than the clock.

@@ -18,6 +18,9 @@ import (
 	"github.com/prelet/prelet/internal/platform/systemd"
 )
 
+// Plugin is a program that writes credentials to its stdout.
+type Plugin = cluster.Plugin
+
 // answerTrust returns the identity of the cluster. It is determined once for each way of access, by the first caller
 // and with its context, so that the questions "trust" and "object" share the result and the connection. Other callers
 // wait for it until their own deadline.

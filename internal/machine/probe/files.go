@@ -158,23 +158,13 @@ func refuseProgram(file string) string {
 // readProviders returns the names of the plugins in a file of image credential providers, or in those of a folder, and
 // why the kubelet cannot read them: pkg/credentialprovider/plugin/config.go, readCredentialProviderConfig.
 func readProviders(place string) (names []string, refused string) {
-	root := nodefile.Root("")
-	files := []string{place}
-	if info, err := os.Stat(place); err == nil && info.IsDir() {
-		files = nil
-		inFolder, _ := root.Names(place, maxDropIns)
-		for _, name := range slices.Sorted(slices.Values(inFolder)) {
-			if kubelet.IsCredentialProviderFile(name) {
-				files = append(files, path.Join(place, name))
-			}
-		}
-		if len(files) == 0 {
-			return nil, fmt.Sprintf("no configuration files found in directory %q", place)
-		}
+	files := ProviderFiles(place)
+	if len(files) == 0 {
+		return nil, fmt.Sprintf("no configuration files found in directory %q", place)
 	}
 
 	for _, file := range files {
-		text, f := root.Text(file)
+		text, f := nodefile.Root("").Text(file)
 		if f != nil { // the kubelet may read what prelet does not
 			continue
 		}
@@ -182,10 +172,28 @@ func readProviders(place string) (names []string, refused string) {
 		if err != nil {
 			return nil, fmt.Sprintf("error decoding config %q: %s", file, err)
 		}
-		names = append(names, found...)
+		for _, p := range found {
+			names = append(names, p.Name)
+		}
 	}
 
 	return names, ""
+}
+
+// ProviderFiles returns the configuration of image credential providers: a file, or those in a folder that the kubelet
+// reads.
+func ProviderFiles(place string) (files []string) {
+	if info, err := os.Stat(place); err != nil || !info.IsDir() {
+		return []string{place}
+	}
+	inFolder, _ := nodefile.Root("").Names(place, maxDropIns)
+	for _, name := range slices.Sorted(slices.Values(inFolder)) {
+		if kubelet.IsCredentialProviderFile(name) {
+			files = append(files, path.Join(place, name))
+		}
+	}
+
+	return files
 }
 
 const maxDropIns = 4096 // files of one folder

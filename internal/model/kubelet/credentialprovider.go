@@ -14,10 +14,28 @@ func IsCredentialProviderFile(name string) bool {
 	return slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(name))
 }
 
-// ReadCredentialProviders returns the names of the plugins in a CredentialProviderConfig of any version. It fails for a
-// text with which the kubelet does not start. An error has no value of the text, which may have secrets.
+// CredentialProvider is a plugin of a CredentialProviderConfig.
+type CredentialProvider struct {
+	Name                 string // of its program
+	APIVersion           string // of its requests and responses
+	MatchImages          []string
+	DefaultCacheDuration any
+	Args                 []string
+	Env                  []struct{ Name, Value string }
+	TokenAttributes      *struct{ RequireServiceAccount *bool }
+}
+
+// NeedsServiceAccount reports whether the plugin answers for pods with a service account only.
+func (p CredentialProvider) NeedsServiceAccount() bool {
+	t := p.TokenAttributes
+
+	return t != nil && (t.RequireServiceAccount == nil || *t.RequireServiceAccount)
+}
+
+// ReadCredentialProviders returns the plugins in a CredentialProviderConfig of any version. It fails for a text with
+// which the kubelet does not start. An error has no value of the text, which may have secrets.
 // Source: pkg/credentialprovider/plugin/config.go, decode and validateCredentialProviderConfig.
-func ReadCredentialProviders(text string) (names []string, err error) {
+func ReadCredentialProviders(text string) (providers []CredentialProvider, err error) {
 	doc, _, err := parseDocument(text)
 	if err != nil {
 		return nil, errors.New("it is not YAML")
@@ -30,11 +48,6 @@ func ReadCredentialProviders(text string) (names []string, err error) {
 	asJSON, err := json.Marshal(doc["providers"])
 	if err != nil {
 		return nil, errors.New("providers is not a list of objects")
-	}
-	var providers []struct {
-		Name, APIVersion     string
-		MatchImages          []string
-		DefaultCacheDuration any
 	}
 	if json.Unmarshal(asJSON, &providers) != nil {
 		return nil, errors.New("providers is not a list of objects")
@@ -55,8 +68,7 @@ func ReadCredentialProviders(text string) (names []string, err error) {
 		if missing != "" {
 			return nil, fmt.Errorf("providers.%s: Required value of %q", missing, p.Name)
 		}
-		names = append(names, p.Name)
 	}
 
-	return names, nil
+	return providers, nil
 }

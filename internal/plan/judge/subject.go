@@ -100,7 +100,9 @@ func (j checker) listPlugins(ctx context.Context) (names []string, refused strin
 		if err != nil {
 			return nil, fmt.Sprintf("error decoding config %q: %s", f.Path, err)
 		}
-		names = append(names, found...)
+		for _, p := range found {
+			names = append(names, p.Name)
+		}
 	}
 	if isPlanned {
 		return names, ""

@@ -7,12 +7,10 @@ import (
 )
 
 // CredentialsOf returns the Client.Credential of a docker config.json. hide gets each password before it is used.
-func CredentialsOf(
-	store credentials.Store, hide func(secret []byte),
-) func(ctx context.Context, host string) (user, password string, err error) {
+func CredentialsOf(store credentials.Store, hide func(secret []byte)) Credential {
 	get := credentials.Credential(store)
 
-	return func(ctx context.Context, host string) (user, password string, err error) {
+	return func(ctx context.Context, host, _ string) (user, password string, err error) {
 		found, err := get(ctx, host)
 		hide([]byte(found.Password))
 		hide([]byte(found.RefreshToken))

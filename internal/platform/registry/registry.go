@@ -50,14 +50,17 @@ type Client struct {
 	Roots *x509.CertPool // the CAs of registries; nil: those of the system
 	// Proxy returns the proxy for a request; nil: there is none.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Credential returns the password for a registry, "" for none. With the user IdentityToken it is such a token. nil:
-	// there is none.
-	Credential func(ctx context.Context, host string) (user, password string, err error)
+	// Credential returns the password for a repository, "" for none. With the user IdentityToken it is such a token.
+	// nil: there is none.
+	Credential Credential
 	PlainHTTP  bool // without TLS, which only a registry on this machine may use
 
 	Patience time.Duration // for the headers of a response, and for each next part of a body; 0 is 15 s
 	Total    time.Duration // for a call; 0 is 2 minutes
 }
+
+// Credential finds the password for a repository of a host.
+type Credential func(ctx context.Context, host, repository string) (user, password string, err error)
 
 // Artifact is a site that was pulled.
 type Artifact struct {

@@ -57,7 +57,7 @@ func aSite() []File {
 func places(t *testing.T) (*Client, []string) {
 	t.Helper()
 	c, host := serve(t, &ociserver.Registry{User: "u", Password: "canary-password"})
-	c.Credential = func(context.Context, string) (string, string, error) { return "u", "canary-password", nil }
+	c.Credential = func(context.Context, string, string) (string, string, error) { return "u", "canary-password", nil }
 
 	return c, []string{host + "/sites/gpu:stable", "oci-layout:" + filepath.Join(t.TempDir(), "out") + ":stable"}
 }
@@ -103,7 +103,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	c, refs := places(t)
 	denied := *c
-	denied.Credential = func(context.Context, string) (string, string, error) { return "u", "canary-wrong", nil }
+	denied.Credential = func(context.Context, string, string) (string, string, error) { return "u", "canary-wrong", nil }
 	anonymous := *c
 	anonymous.Credential = nil
 	untrusting := *c
@@ -297,7 +297,7 @@ func TestHostileRegistries(t *testing.T) {
 			roots.AppendCertsFromPEM(s.CA)
 			c := &Client{
 				Roots: roots, Patience: time.Second, Total: 10 * time.Second,
-				Credential: func(context.Context, string) (string, string, error) { return "u", "canary-password", nil },
+				Credential: func(context.Context, string, string) (string, string, error) { return "u", "canary-password", nil },
 			}
 
 			began := time.Now()
@@ -342,7 +342,7 @@ func TestBlobsElsewhere(t *testing.T) {
 		}
 		own.ServeHTTP(w, r)
 	}))
-	c.Credential = func(context.Context, string) (string, string, error) { return own.User, own.Password, nil }
+	c.Credential = func(context.Context, string, string) (string, string, error) { return own.User, own.Password, nil }
 
 	got, err := c.Pull(t.Context(), must[Reference](t)(Parse(host+"/"+ociserver.Reference)))
 	if err != nil || got.Digest != digest || len(got.Files) != 1 || leaked.Load() {

@@ -88,7 +88,7 @@ func (c *Client) open(ref Reference) (*session, error) {
 			Header:     http.Header{"User-Agent": {"prelet"}},
 			Cache:      auth.NewCache(),
 			ClientID:   "prelet",
-			Credential: c.credential(s.redactor),
+			Credential: c.credential(ref, s.redactor),
 		},
 		ManifestMediaTypes: []string{ocispec.MediaTypeImageManifest},
 	}
@@ -96,12 +96,12 @@ func (c *Client) open(ref Reference) (*session, error) {
 	return s, nil
 }
 
-func (c *Client) credential(hide *secret.Redactor) auth.CredentialFunc {
+func (c *Client) credential(ref Reference, hide *secret.Redactor) auth.CredentialFunc {
 	return func(ctx context.Context, host string) (auth.Credential, error) {
 		if c.Credential == nil {
 			return auth.EmptyCredential, nil
 		}
-		user, password, err := c.Credential(ctx, host)
+		user, password, err := c.Credential(ctx, host, ref.Repository)
 		hide.Add([]byte(password))
 		if password == "" {
 			return auth.EmptyCredential, err

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +26,9 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/registry"
+	"github.com/prelet/prelet/internal/testing/ociserver"
 	"github.com/prelet/prelet/internal/testing/osfile"
+	"github.com/prelet/prelet/schema"
 )
 
 const (
@@ -556,6 +559,69 @@ func TestCollect(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(n.state(), machine.SitesFolder))
 	if want := 1 + maxKept + len([]string{lockFile, machine.DeliveryFile}); err != nil || len(entries) != want {
 		t.Errorf("entries of the folder of sites: got %v, %v, want %d", entries, err, want)
+	}
+}
+
+// stored returns the stored sites, without the record, which each update replaces.
+func (n *node) stored() map[string]osfile.Inode {
+	all := must(osfile.Look(filepath.Join(n.state(), machine.SitesFolder)))
+	delete(all, "")
+	delete(all, "/"+machine.DeliveryFile)
+
+	return all
+}
+
+// TestHostileRegistries lets a node with a site ask a registry of each hostile manner: the update ends in time with the
+// right code, the message has no secret and says which site is kept, that one is untouched and usable, nothing is left
+// behind, and the next site is stored.
+func TestHostileRegistries(t *testing.T) {
+	t.Parallel()
+	manners := ociserver.Manners()
+	t.Logf("cases: %d", len(manners))
+	for _, m := range manners {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			s := m.Start()
+			defer s.Close()
+			place := s.Host + "/" + ociserver.Reference
+			n := newNode(t, "from = [\""+place+"\"]\nca_file = \"/etc/ca.pem\"")
+			n.write("/etc/ca.pem", string(s.CA))
+			first, second := site(1), site(2)
+			n.reg.sites[place] = first
+			n.check(first, "")
+			before := n.stored()
+
+			client := must(newClient(n.env(), machine.Where{Root: n.root}, schema.Delivery{CAFile: "/etc/ca.pem"}))
+			client.Patience, client.Total = time.Second, 10*time.Second
+			client.Credential = func(context.Context, string, string) (string, string, error) {
+				return "u", "canary-password", nil
+			}
+			n.Registry = client
+			began := time.Now()
+			_, err := n.update()
+			if took := time.Since(began); took > time.Minute || fault.CodeOf(err) != m.Code {
+				t.Errorf("got %v (%s) after %s, want the code %s within a minute", err, fault.CodeOf(err), took, m.Code)
+			}
+			record := string(must(os.ReadFile(filepath.Join(n.state(), machine.SitesFolder, machine.DeliveryFile))))
+			if text := fmt.Sprint(err); !strings.Contains(text, strings.TrimPrefix(m.Text, "pull ")) ||
+				!strings.Contains(text, "the node keeps the site "+first.Digest) ||
+				strings.Contains(text+record, "canary") || s.Leaked.Load() {
+				t.Errorf("got %q and the record %s; want %q, the site that is kept, and no secret", text, record, m.Text)
+			}
+
+			if after := n.stored(); !reflect.DeepEqual(after, before) {
+				t.Errorf("got the files %v, want those from before: %v", after, before)
+			}
+			l := n.env().Load(machine.Where{Root: n.root})
+			d, readErr := machine.ReadDelivery(n.state())
+			if l.Diags.HasErrors() || l.Delivery.Used != first.Digest || readErr != nil || d.Failed == "" {
+				t.Errorf("got %v, the record %+v and %v; want a site that can be used", l.Diags, d, readErr)
+			}
+
+			n.Registry = n.reg
+			n.reg.sites[place] = second
+			n.check(second, "")
+		})
 	}
 }
 

@@ -60,6 +60,7 @@ func all() []example {
 				"etc/containerd/config.toml": read("containerd/testdata/node/etc/containerd/config.toml"),
 			},
 		},
+		{name: "k3s", machines: []string{"dgx-h100", "two-sockets"}},
 		{name: "by-subnet", machines: []string{"bare-vm", "two-sockets"}},
 		{name: "by-inventory", machines: []string{"dgx-h100", "bare-vm", "two-sockets"}},
 		{

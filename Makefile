@@ -452,6 +452,12 @@ package: build ## build deb and rpm packages of prelet and its documentation int
 release: ## build all files of a release into dist/release/ (C compiler, mksquashfs); RELEASE_KEY_FILE and others sign
 	tools/release.sh "$(VERSION)"
 
+AIRGAP  ?= dist/airgap
+RELEASE ?= dist/release
+.PHONY: airgap
+airgap: build ## pack the signed SITE=folder and the files of RELEASE=dist/release into one OCI layout, AIRGAP=dist/airgap
+	tools/airgap.sh "$(AIRGAP)" "$(SITE)" "$(RELEASE)"
+
 .PHONY: golden-kubelet
 golden-kubelet: ## collect a kubelet for golden-image into kubelet/, from Kubernetes' Debian packages; DEBS="*.deb"
 	packaging/image/mmdebstrap/kubelet.sh kubelet $(DEBS)

@@ -1,0 +1,56 @@
+package packages
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestAirGap packs a signed site and the release into one layout. Then it runs the commands of the page in a namespace
+// without a network, and there the program that they install pulls the site.
+func TestAirGap(t *testing.T) {
+	r, folder := newRoot(t, "trixie"), release(t)
+	dir := t.TempDir()
+	key := absolute(t, filepath.Join(releaseKeys, "key"))
+	tree := absolute(t, "../..")
+
+	must(t, os.Mkdir(filepath.Join(dir, "gpu-site"), 0o755))
+	label := []byte("stage \"label\" \"gpu\" {\n  labels = { \"example.com/gpu\" = \"yes\" }\n}\n")
+	must(t, os.WriteFile(filepath.Join(dir, "gpu-site", "gpu.hcl"), label, 0o644))
+	build(t, dir, nil, tree+"/bin/prelet", "site", "sign", "gpu-site", "--key", key, "--name", "gpu", "--counter", "1")
+	places := strings.NewReplacer("make ", "make -C "+tree+" ", "SITE=", "SITE="+dir+"/", "AIRGAP=", "AIRGAP="+dir+"/",
+		"dist/release", folder)
+	build(t, dir, nil, "sh", "-ec", places.Replace(blockOf(t, "needs a release")))
+
+	must(t, os.Symlink(r.dir, filepath.Join(dir, "image-root")))
+	build(t, dir, nil, "cp", absolute(t, filepath.Join(releaseKeys, "allowed_signers")), ".")
+	offline(t, dir, strings.ReplaceAll(blockOf(t, "needs the layout"), "amd64", runtime.GOARCH), tree+"/bin")
+
+	r.write("/usr/lib/prelet/site-signers", string(readFile(t, key+".pub")))
+	r.write("/usr/lib/prelet/site/delivery.hcl",
+		"delivery {\n  from = [\"oci-layout:/usr/share/site:site\"]\n  name = \"gpu\"\n}\n")
+	offline(t, dir, "chroot image-root prelet site update", "")
+	if stored, _ := filepath.Glob(r.dir + "/var/lib/prelet/sites/sha256-*/gpu.hcl"); len(stored) != 1 {
+		t.Errorf("the site of the layout on the node: got the files %q, want one", stored)
+	}
+}
+
+// offline runs commands in a namespace without a network, with a folder of programs first.
+func offline(t *testing.T, dir, commands, programs string) {
+	t.Helper()
+	build(t, dir, []string{"PATH=" + programs + ":" + os.Getenv("PATH")}, "unshare", "--net", "bash", "-ec", commands)
+}
+
+// blockOf returns the block of commands of the page that its tests do not run for this reason.
+func blockOf(t *testing.T, reason string) string {
+	t.Helper()
+	_, block, isFound := strings.Cut(string(readFile(t, "../../docs/operators/delivery.md")), "<!-- not run: "+reason+" -->\n```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	if !isFound {
+		t.Fatalf("delivery.md: got no block that %s, want one", reason)
+	}
+
+	return block
+}

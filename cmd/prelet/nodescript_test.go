@@ -446,7 +446,7 @@ func (n *scriptNode) pull(file string) {
 	d := machine.NewDelivery()
 	d.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	d.Content = machine.SumFiles(map[string][]byte{"node.hcl": text})
-	d.PulledAt, d.LookedAt = time.Now().UTC(), time.Now().UTC()
+	d.PulledAt, d.LookedAt, d.BootID = time.Now().UTC(), time.Now().UTC(), n.bootID()
 
 	state := filepath.Join(n.root, machine.StateFolder)
 	osfile.Write(n.t, filepath.Join(machine.PulledFolder(state, d.Digest), "node.hcl"), string(text), 0o644)

@@ -26,6 +26,8 @@ var remedies = []struct {
 	{`remove /etc/kubernetes/kubelet.conf`, "test/kube/testdata/nodes/join_again.txtar", "err 'remove /etc/kubernetes"},
 	{`rm$`, "cmd/prelet/testdata/nodes/damaged_certificate.txtar", "out 'rm /var/lib/kubelet/pki/kubelet-client-"},
 	{`rm -r (/var/lib/prelet/aside)?$`, "cmd/prelet/testdata/scenarios/seal_lost.txtar", "rm -r"},
+	{`pulledsite.go: rm %s`, "cmd/prelet/testdata/nodes/delivery_source_missing.txtar",
+		"remove /var/lib/prelet/sites/state.json"},
 	{`remove /var/lib/prelet$`, "cmd/prelet/testdata/nodes/state_lost.txtar", "prelet 0 rollback 0"},
 	{`rm $`, "cmd/prelet/testdata/scenarios/seal.txtar", "rm "},
 	{`seal --yes`, "cmd/prelet/testdata/nodes/doubtful_machine_is_a_copy.txtar", "seal --yes"},

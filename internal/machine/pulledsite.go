@@ -22,6 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
+	"github.com/prelet/prelet/internal/platform/systemd"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -37,22 +38,33 @@ const deliveryFormat = 1
 // deliverySource is the name of a credential, and of a parameter of the kernel command line, with references.
 const deliverySource = "prelet.site"
 
-// SiteSources returns where the site of a node is pulled from: the kernel command line, else a credential, else the
-// delivery block. Empty for a node that pulls none.
-func (e *Env) SiteSources(w Where, d schema.Delivery) ([]string, error) {
-	if given := nodefile.Root(w.Root).ReadCommandLine()[deliverySource]; given != "" {
-		return strings.Fields(given), nil
+// Sources is where the site of a node is pulled from.
+type Sources struct {
+	From    []string // references, in the order in which they are tried; empty for a node that pulls none
+	IsGiven bool     // by the kernel command line or a credential, not by the delivery block
+	IsKept  bool     // that gave it before, and is missing now
+}
+
+// SiteSources returns where the site of a node is pulled from: the kernel command line, else a credential, else what
+// one of these gave at the last look that succeeded, else the delivery block.
+func (e *Env) SiteSources(w Where, d schema.Delivery) (Sources, error) {
+	given := strings.Fields(nodefile.Root(w.Root).ReadCommandLine()[deliverySource])
+	if len(given) == 0 {
+		text, err := e.Credentials(w).Read(deliverySource)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Sources{}, err
+		}
+		given = strings.Fields(string(text))
+	}
+	if len(given) > 0 {
+		return Sources{From: given, IsGiven: true}, nil
 	}
 
-	given, err := e.Credentials(w).Read(deliverySource)
-	switch {
-	case err == nil && len(strings.Fields(string(given))) > 0:
-		return strings.Fields(string(given)), nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	if r, err := ReadDelivery(w.StateDir()); err == nil && len(r.Given) > 0 {
+		return Sources{From: r.Given, IsGiven: true, IsKept: true}, nil
 	}
 
-	return d.From, nil
+	return Sources{From: d.From}, nil
 }
 
 // DeliveryBlock returns the delivery block of a site without a pulled layer: a pulled site must not change where the
@@ -159,8 +171,8 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 	}
 	block := schema.ReadDelivery(l.Site.Delivery)
 	l.block = block
-	from, err := e.SiteSources(w, block)
-	if len(from) == 0 && (err == nil || !hasPulled(w, block)) {
+	sources, err := e.SiteSources(w, block)
+	if len(sources.From) == 0 && (err == nil || !hasPulled(w, block)) {
 		return
 	}
 
@@ -203,16 +215,43 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 		l.Diags = append(l.Diags, origin.Error(
 			fault.SiteDelivery, hcl.Range{}, "There is no pulled site",
 			"%s. Look for one: prelet site update. Where it comes from: %s.", origin.Capitalize(err.Error()),
-			cmp.Or(strings.Join(from, ", "), "not known"),
+			cmp.Or(strings.Join(sources.From, ", "), "not known"),
 		))
 	}
-	if d := l.Delivery; err == nil && d.Failed != "" {
+	if err == nil {
+		l.degraded = append(l.degraded, e.describeLook(w, l.Delivery)...)
+	}
+	if sources.IsKept {
 		l.degraded = append(l.degraded, fault.Reason{
 			Code: fault.SiteDelivery,
-			Summary: fmt.Sprintf("the last look for a site failed: %s; the site is that of %s",
-				d.Failed, d.LookedAt.UTC().Format(time.RFC3339)),
+			Summary: fmt.Sprintf("%s, which named %s, is missing and its value is kept; to use the delivery block: "+
+				"rm %s, prelet site update", deliverySource, strings.Join(sources.From, " "),
+				filepath.Join(w.StateDir(), SitesFolder, DeliveryFile)),
 		})
 	}
+}
+
+// describeLook returns why the pulled site of a node may not be the newest one: the last look has failed, or was not in
+// this boot.
+func (e *Env) describeLook(w Where, d *report.Delivery) []fault.Reason {
+	of := "the site is that of " + d.LookedAt.UTC().Format(time.RFC3339)
+	boot := systemd.OwnBootID(e.Getenv)
+	isHere := w.Root == "" && w.Hardware == "" || e.On != nil
+	switch {
+	case isHere && boot != "" && d.BootID != boot:
+		return []fault.Reason{{
+			Code: fault.SiteDelivery,
+			Summary: fmt.Sprintf("nothing has looked for a site in this boot; %s; systemctl status %s: why",
+				of, SiteUnit),
+		}}
+	case d.Failed != "":
+		return []fault.Reason{{
+			Code:    fault.SiteDelivery,
+			Summary: fmt.Sprintf("the last look for a site failed: %s; %s", d.Failed, of),
+		}}
+	}
+
+	return nil
 }
 
 // hasPulled reports whether a node pulls its site, although a source cannot be read: the block names another one, or

@@ -52,10 +52,10 @@ type Result struct {
 // updater is one update.
 type updater struct {
 	Config
+	machine.Sources
 	env    *machine.Env
 	host   *machine.Host
 	block  schema.Delivery
-	from   []string
 	store  *store
 	record *report.Delivery
 
@@ -79,12 +79,12 @@ func Update(ctx context.Context, e *machine.Env, root string, c Config) (Result,
 	if err != nil {
 		return Result{}, err
 	}
-	from, err := e.SiteSources(w, block)
-	if err != nil || len(from) == 0 {
+	sources, err := e.SiteSources(w, block)
+	if err != nil || len(sources.From) == 0 {
 		return Result{}, err
 	}
 
-	u := &updater{Config: c, env: e, host: h, block: block, from: from}
+	u := &updater{Config: c, env: e, host: h, block: block, Sources: sources}
 	if err := u.open(ctx, w); err != nil {
 		return Result{IsOn: true}, err
 	}
@@ -100,6 +100,7 @@ func Update(ctx context.Context, e *machine.Env, root string, c Config) (Result,
 		u.record.Failed = e.Redactor.String(failed.Error())
 		failed = u.describe(failed)
 	}
+	u.record.BootID = h.BootID
 	err = u.store.writeRecord(u.record)
 	if err == nil && !h.IsBelow() {
 		err = report.ReplaceDelivery(h.RunDir, h.BootID, *u.record)
@@ -185,10 +186,14 @@ func (u *updater) lookUntilUsable(ctx context.Context) error {
 // look asks the places in their order until the node accepts a site, or the first place has the stored site.
 func (u *updater) look(ctx context.Context) error {
 	var failures []error
-	for i, text := range u.from {
+	for i, text := range u.From {
 		err := u.ask(ctx, text, i == 0)
 		if err == nil {
 			u.record.LookedAt = u.host.Clock.Now().UTC()
+			u.record.Given = nil
+			if u.IsGiven {
+				u.record.Given = u.From
+			}
 			return nil
 		}
 		if errors.Is(err, errPowerCut) {

@@ -454,6 +454,33 @@ func TestUnreadableSource(t *testing.T) {
 	}
 }
 
+// TestMissingSource checks that a credential or a parameter which is missing keeps its value, until a person removes the
+// record.
+func TestMissingSource(t *testing.T) {
+	for _, isCredential := range []bool{true, false} {
+		n := newNode(t, `from = ["`+mirror+`"]`)
+		n.reg.sites[mirror] = site(9)
+		first, second := site(1), site(2)
+		n.reg.sites[stable] = first
+		if isCredential {
+			n.giveCredential("prelet.site", stable+"\n")
+		} else {
+			n.write("/proc/cmdline", "quiet prelet.site="+stable+"\n")
+		}
+		n.check(first, "")
+
+		n.credentials = ""
+		n.write("/proc/cmdline", "quiet\n")
+		n.reg.sites[stable] = second
+		n.check(second, "")
+
+		if err := os.Remove(filepath.Join(n.state(), machine.SitesFolder, machine.DeliveryFile)); err != nil {
+			t.Fatal(err)
+		}
+		n.check(n.reg.sites[mirror], "")
+	}
+}
+
 // TestFirstBoot checks that a boot without a site and without a generation tries again, and another update does not.
 func TestFirstBoot(t *testing.T) {
 	for _, inBoot := range []bool{false, true} {

@@ -90,7 +90,7 @@ func (v *verifier) repository(listed string) string {
 	if v.ref.Layout == "" {
 		asked = v.ref.Name()
 	}
-	for _, text := range v.from {
+	for _, text := range v.From {
 		ref, err := registry.Parse(text)
 		switch {
 		case err != nil || ref.Layout != "":

@@ -328,6 +328,7 @@ func ReplaceChecked(dir string, of *Status, c Drift) error {
 // changeEnded changes the status of the last run of this boot, if that has ended, and returns it. The zero value is
 // that of a run in progress, which reports by itself, or of none.
 func changeEnded(dir, bootID string, change func(*Status)) (Status, error) {
+	defer lock(dir)()
 	s, err := Load(dir)
 	if err != nil || s.BootID != bootID || s.Finished == nil {
 		return Status{}, nil
@@ -522,6 +523,8 @@ func (r *Reporter) write() error {
 	if err != nil {
 		return err
 	}
+
+	defer lock(r.o.Dir)()
 
 	return writeFile(r.o.Dir, StatusFile, text)
 }

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/platform/atomicfile"
@@ -286,6 +289,27 @@ func (s *Status) setStage(address, state string, millis int64) {
 		return
 	}
 	s.Stages = append(s.Stages, line)
+}
+
+// lockTimeout limits the wait for a lock of another process: no report holds up a run.
+const (
+	lockTimeout = time.Second
+	lockPause   = 5 * time.Millisecond
+)
+
+// lock keeps other processes from writing status.json until unlock is called.
+func lock(dir string) (unlock func()) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return func() {}
+	}
+	for end := time.Now().Add(lockTimeout); time.Now().Before(end); time.Sleep(lockPause) {
+		if unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			break
+		}
+	}
+
+	return func() { _ = folder.Close() }
 }
 
 // writeFile replaces a file of the run folder. Every user may read it, because it is redacted.

@@ -1,0 +1,34 @@
+package report
+
+import (
+	"testing"
+	"time"
+)
+
+// TestNotReplacedByOlder begins a run while another process changes the status of the run before: the status is that of
+// the new run afterwards.
+func TestNotReplacedByOlder(t *testing.T) {
+	b := newBench(t)
+	_, err := finish(b.reporter(t, nil), "", "generation 7 is in place")
+	must(t, err)
+
+	bootID := b.load(t).BootID
+	began := make(chan error, 1)
+	_, err = changeEnded(b.dir, bootID, func(s *Status) {
+		s.Summary = "changed"
+		go func() {
+			_, err := New(ReporterConfig{Dir: b.dir, BootID: bootID, Now: time.Now})
+			began <- err
+		}()
+		select {
+		case err := <-began: // without a lock it does not wait
+			began <- err
+		case <-time.After(100 * time.Millisecond):
+		}
+	})
+	must(t, err)
+	must(t, <-began)
+	if s := b.load(t); s.State != Running {
+		t.Errorf("status: got state %s, %q, want that of the run that began", s.State, s.Summary)
+	}
+}

@@ -101,10 +101,10 @@ func whyNotDrained(ctx context.Context, h *machine.Host) string {
 	switch {
 	case err != nil:
 		return "it is not known whether it is: " + err.Error()
+	case !n.Unschedulable: // also if drained: the condition of a controller that no longer runs stays, and pods come
+		return "it is not cordoned"
 	case n.IsDrained():
 		return ""
-	case !n.Unschedulable:
-		return "it is not cordoned"
 	}
 
 	pods, err := h.Probe.Pods(ctx, n.Name)
@@ -130,13 +130,14 @@ func (c *driftCheck) startApply(ctx context.Context) error {
 
 // whyWaits decides, under the lock, about the plan that a run of prelet-apply.service is about to apply; "" if it may.
 // A run that a person has asked for does not wait. Any other one decides again: it was started by a check, or by a
-// verdict, or after it was killed or has failed. So a site that a failed run has evaluated is still to be decided about.
+// verdict, or after it was killed or has failed. So a site that a failed run has evaluated must be decided about, too.
 func (r *nodeRun) whyWaits(ctx context.Context, p *evaluate.Plan) string {
 	var last report.Status
 	if s := r.Report.Status(); s.Last != nil {
 		last = *s.Last
 	}
-	isNew := isPending(r.node, last) || r.node.Delivery != nil && last.State == report.Failed
+	hasFailed := last.State == report.Failed
+	isNew := isPending(r.node, last) || r.node.Delivery != nil && hasFailed
 	if r.host.Self != machine.ApplyUnit || r.env.Serve == nil || !isNew {
 		return ""
 	}
@@ -147,7 +148,7 @@ func (r *nodeRun) whyWaits(ctx context.Context, p *evaluate.Plan) string {
 
 	d := *r.node.Delivery
 	d.Used = ""
-	if last.Delivery != nil {
+	if last.Delivery != nil && !hasFailed { // else the site would not wait any more
 		d.Used = last.Delivery.Used
 	}
 	r.Report.Delivery(&d)

@@ -32,7 +32,8 @@ func warnOfHugePages(cfg schema.Body, facts tape.Facts) (diags hcl.Diagnostics) 
 				fmt.Sprintf("The kernel has %d of %d huge pages of %s", got, asked, size),
 				"%s asks for them. ls /sys/kernel/mm/hugepages shows the sizes that this kernel has. "+
 					"If it has this one, ask for fewer, or on the kernel command line: later the memory is "+
-					"fragmented. journalctl -k -b --grep HugeTLB has more.",
+					"fragmented. journalctl -k -b --grep HugeTLB has more. If somebody has lowered the number since, "+
+					"lower it there, too.",
 				cmp.Or(facts.Evidence[fact+"_asked["+size+"]"], facts.Evidence[fact+"_asked"]),
 			))
 		}

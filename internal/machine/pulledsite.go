@@ -131,6 +131,19 @@ func SumFiles(files map[string][]byte) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
+// ReadPulled returns the files of a pulled site, by name.
+func ReadPulled(folder string) (map[string][]byte, error) {
+	entries, err := nodefile.ReadDir(folder)
+	files := map[string][]byte{}
+	for _, e := range entries {
+		text, failed := nodefile.ReadFile(filepath.Join(folder, e.Name()), nodefile.Max)
+		err = errors.Join(err, failed)
+		files[e.Name()] = text
+	}
+
+	return files, err
+}
+
 // CheckPulled returns why the stored site of a record cannot be used by a node.
 func CheckPulled(stateDir string, r *report.Delivery, d schema.Delivery) error {
 	switch {
@@ -145,17 +158,9 @@ func CheckPulled(stateDir string, r *report.Delivery, d schema.Delivery) error {
 	}
 
 	folder := PulledFolder(stateDir, r.Digest)
-	entries, err := nodefile.ReadDir(folder)
+	files, err := ReadPulled(folder)
 	if err != nil {
 		return fmt.Errorf("the site %s: %w", r.Digest, err)
-	}
-	files := map[string][]byte{}
-	for _, e := range entries {
-		text, err := nodefile.ReadFile(filepath.Join(folder, e.Name()), nodefile.Max)
-		if err != nil {
-			return fmt.Errorf("the site %s: %w", r.Digest, err)
-		}
-		files[e.Name()] = text
 	}
 	if SumFiles(files) != r.Content {
 		return fmt.Errorf("the files in %s were changed since they were pulled", folder)

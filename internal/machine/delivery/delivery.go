@@ -236,30 +236,46 @@ func (u *updater) ask(ctx context.Context, text string, isFirst bool) error {
 		return fault.SiteDelivery.Errorf("%s: it has the site that is stored", ref)
 	}
 
-	got, err := u.Registry.Pull(ctx, ref.At(digest))
+	files, err := u.pull(ctx, ref.At(digest))
 	if err != nil {
 		return err
 	}
-	folder, err := u.store.stage(got.Files)
+	next, err := v.verify(ctx, digest, files)
 	if err != nil {
-		return err
-	}
-	next, err := v.verify(ctx, got, folder)
-	if err != nil {
-		u.record.Refused = &report.Refused{Digest: got.Digest, Reason: u.env.Redactor.String(err.Error())}
-		return fault.SiteDelivery.Errorf("%s: the site %s is refused: %s", ref, got.Digest, err)
+		u.record.Refused = &report.Refused{
+			Digest: digest, Content: machine.SumFiles(files), Reason: u.env.Redactor.String(err.Error()),
+		}
+		return fault.SiteDelivery.Errorf("%s: the site %s is refused: %s", ref, digest, err)
 	}
 	if !isFirst && u.isUsable() && next.Counter <= u.record.Counter {
 		return fault.SiteDelivery.Errorf("%s: the site there (counter %d) is not newer than the stored one (%d)",
 			ref, next.Counter, u.record.Counter)
 	}
-
-	if err := u.store.put(folder, got.Digest); err != nil {
-		return err
-	}
 	u.record = next
 
 	return nil
+}
+
+// pull stores the files of a digest, and returns them. Those of the last site that was refused are stored: a key, the
+// clock or another layer may have changed since, and the registry need not be asked for them again.
+func (u *updater) pull(ctx context.Context, ref registry.Reference) (map[string][]byte, error) {
+	if r := u.record.Refused; r != nil && r.Digest == ref.Digest {
+		files, err := machine.ReadPulled(machine.PulledFolder(u.host.StateDir(), r.Digest))
+		if err == nil && machine.SumFiles(files) == r.Content {
+			return files, nil
+		}
+	}
+
+	got, err := u.Registry.Pull(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, f := range got.Files {
+		files[f.Name] = f.Text
+	}
+
+	return files, u.store.put(got)
 }
 
 // resolve returns the digest of a reference. A certificate that is not valid yet waits for the clock.

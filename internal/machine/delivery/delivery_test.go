@@ -82,12 +82,18 @@ func artifact(text string, list *lang.SignedList) *registry.Artifact {
 		files = append(files, registry.File{Name: lang.ListFile, Text: listed},
 			registry.File{Name: lang.SignatureFile, Text: sign(listed)})
 	}
+
+	return &registry.Artifact{Digest: digestOf(files), Files: files}
+}
+
+// digestOf returns a digest that other files do not have.
+func digestOf(files []registry.File) string {
 	all := map[string][]byte{}
 	for _, f := range files {
 		all[f.Name] = f.Text
 	}
 
-	return &registry.Artifact{Digest: "sha256:" + machine.SumFiles(all), Files: files}
+	return "sha256:" + machine.SumFiles(all)
 }
 
 func must[T any](v T, err error) T {
@@ -249,6 +255,7 @@ func TestUpdate(t *testing.T) {
 	forged.Files[0].Text = []byte("locals { version = 4 }\n")
 	foreign := site(3)
 	foreign.Files[2].Text = sign([]byte("another list"))
+	forged.Digest, foreign.Digest = digestOf(forged.Files), digestOf(foreign.Files)
 	refused := map[string]*registry.Artifact{
 		"ring":               site(3, func(l *lang.SignedList) { l.Ring = "canary" }),
 		"repository":         site(3, func(l *lang.SignedList) { l.Repository = "registry.example.com/sites/cpu" }),
@@ -267,6 +274,11 @@ func TestUpdate(t *testing.T) {
 			why = "refused"
 		}
 		n.check(first, why)
+		n.reg.pulls = 0
+		n.check(first, why)
+		if n.reg.pulls != 0 {
+			t.Errorf("%s: got %d pulls at the second look, want none", why, n.reg.pulls)
+		}
 		d, _ := machine.ReadDelivery(n.state())
 		if d.Refused == nil || d.Refused.Digest != a.Digest {
 			t.Errorf("%s: got refused %+v, want %s", why, d.Refused, a.Digest)

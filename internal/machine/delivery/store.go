@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -114,16 +115,20 @@ func (s *store) stage(files []registry.File) (folder string, err error) {
 // at returns an error of a step, or that the power was cut after it.
 func (s *store) at(name string, err error) error {
 	if err != nil {
-		return fmt.Errorf("cannot store the site: %w", err)
+		return &fault.Fault{Code: fault.CannotWrite, Summary: "cannot store the site", Err: err}
 	}
 
 	return s.step(name)
 }
 
-// put stores a folder as the site of a digest.
-func (s *store) put(folder, digest string) error {
-	to := machine.PulledFolder(s.stateDir, digest)
-	err := s.at("remove damaged site", os.RemoveAll(to)) // a usable site would not have been pulled again
+// put stores a site. Only the record makes it that of the node.
+func (s *store) put(site *registry.Artifact) error {
+	folder, err := s.stage(site.Files)
+	if err != nil {
+		return err
+	}
+	to := machine.PulledFolder(s.stateDir, site.Digest)
+	err = s.at("remove damaged site", os.RemoveAll(to)) // a usable site would not have been pulled again
 	if err == nil {
 		err = s.at("rename folder", os.Rename(folder, to))
 	}

@@ -29,19 +29,16 @@ func newVerifier(u *updater, ref registry.Reference) *verifier {
 }
 
 // verify returns the record of a site that the node accepts: it was signed for this node, and prelet can read it with
-// the other layers, so that it does not replace a site that works. Its files are in a folder.
-func (v *verifier) verify(ctx context.Context, got *registry.Artifact, folder string) (*report.Delivery, error) {
+// the other layers, so that it does not replace a site that works. Its files are stored.
+func (v *verifier) verify(ctx context.Context, digest string, files map[string][]byte) (*report.Delivery, error) {
 	next := machine.NewDelivery()
-	next.Digest = got.Digest
+	next.Digest = digest
 	next.Reference, next.Tag = v.ref.String(), v.ref.Tag
 	next.Ring = v.block.Ring
 	next.PulledAt = v.host.Clock.Now().UTC()
-	files := map[string][]byte{}
-	for _, f := range got.Files {
-		files[f.Name] = f.Text
-	}
 	next.Content = machine.SumFiles(files)
 
+	folder := machine.PulledFolder(v.host.StateDir(), digest)
 	site, err := v.load(folder)
 	if err != nil || v.signers == nil {
 		return next, err

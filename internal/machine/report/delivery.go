@@ -28,8 +28,9 @@ type Delivery struct {
 
 // Refused is a site that was pulled and not accepted.
 type Refused struct {
-	Digest string `json:"digest"`
-	Reason string `json:"reason"`
+	Digest  string `json:"digest"`
+	Content string `json:"content,omitempty"` // SHA-256 of the stored files
+	Reason  string `json:"reason"`
 }
 
 // Delivery sets the pulled site that the run has evaluated. nil is that of a node without delivery.

@@ -137,7 +137,7 @@ func TestHostileProviders(t *testing.T) {
 					said, c.wantErr, c.wantSaid)
 			}
 			if strings.Contains(fmt.Sprint(err)+said, canary) {
-				t.Errorf("got %v and %q, want nothing of what the plugin prints", err, said)
+				t.Errorf("got %v and %q, want no text of the plugin", err, said)
 			}
 		})
 	}

@@ -59,7 +59,7 @@ func (e *enrollServer) requests() int {
 
 // fill replaces the values of a recipe with those of this server and of the cluster.
 func (e *enrollServer) fill(text string) string {
-	return strings.ReplaceAll(shared.fill(text), "https://enroll.example", e.url)
+	return strings.ReplaceAll(shared.fill(text), "https://provisioner.example", e.url)
 }
 
 func readFile(t *testing.T, path string) string {

@@ -466,8 +466,8 @@ func TestUnreadableSource(t *testing.T) {
 	}
 }
 
-// TestMissingSource checks that a credential or a parameter which is missing keeps its value, until a person removes the
-// record.
+// TestMissingSource checks that a credential or a parameter which is missing keeps its value, until a person removes
+// the record.
 func TestMissingSource(t *testing.T) {
 	for _, isCredential := range []bool{true, false} {
 		n := newNode(t, `from = ["`+mirror+`"]`)

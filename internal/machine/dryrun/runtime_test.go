@@ -21,6 +21,7 @@ import (
 // names no file.
 const fakeContainerd = `#!/bin/sh
 imports=$(sed -n 's/^imports = \[//p' "$2" | tr -d '",]')
+cd "${2%/*}" # where later versions than 1.6 look for relative imports
 for f in "$2" $imports ${2%/*}/conf.d/.*.toml; do
 	test -e "$f" || continue
 	bad=$(grep bad "$f") && echo "containerd: cannot decode $bad" >&2 && exit 1

@@ -70,12 +70,18 @@ func readRefusal(text string) (Verdict, error) {
 	return Verdict{Refusal: strings.TrimPrefix(found, "containerd: ")}, nil
 }
 
-// moveImports returns the text of a file with imports below a folder. An import of no file finds nothing.
+// moveImports returns the text of a file with imports below a folder. An import of no file finds nothing. A relative
+// pattern stays: containerd looks for it in the folder of the file, and up to 1.6 in its working directory.
 func (d ConfigDump) moveImports(f ConfigFile, folder string) string {
 	text := string(f.Content)
 	for _, i := range FindImports(f) {
+		if !i.IsNamed() && !path.IsAbs(i.text) && !strings.Contains(i.text, "..") {
+			continue
+		}
 		moved := folder + "/none/*"
-		if slices.ContainsFunc(d.Files, func(f ConfigFile) bool { return i.Matches(f.Path) }) {
+		_, bad := path.Match(i.Path, "")
+		isRead := func(f ConfigFile) bool { return i.Matches(f.Path) }
+		if bad != nil || slices.ContainsFunc(d.Files, isRead) {
 			moved = folder + i.Path
 		}
 		for _, quote := range []string{`"`, "'"} {

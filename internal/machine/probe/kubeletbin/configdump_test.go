@@ -72,6 +72,7 @@ func TestMoveImports(t *testing.T) {
 		"imports = [\"/etc/containerd/conf.d/*.toml\", # all\n '/opt/b.toml',]\nroot = \"/x\"\n": "imports = [\"/F/etc/containerd/conf.d/*.toml\", # all\n '/F/opt/b.toml',]\nroot = \"/x\"\n",
 		"'imports' = [\"../c.toml\", \"conf.d/a.toml\"]":                                         "'imports' = [\"/F/etc/c.toml\", \"/F/etc/containerd/conf.d/a.toml\"]",
 		"imports = [\"/none.toml\", \"/opt/*.yaml\"]":                                            "imports = [\"/F/none/*\", \"/F/none/*\"]",
+		"imports = [\"conf.d/*.toml\", \"/opt/[*\", \"../c*\"]":                                  "imports = [\"conf.d/*.toml\", \"/F/opt/[*\", \"/F/etc/c*\"]",
 		"[grpc]\nimports = [\"/opt/b.toml\"]":                                                    "[grpc]\nimports = [\"/opt/b.toml\"]",
 		"x.imports = [\"/opt/b.toml\"]":                                                          "x.imports = [\"/opt/b.toml\"]",
 		"imports = \"/opt/b.toml\"":                                                              "imports = \"/opt/b.toml\"",

@@ -52,7 +52,11 @@ func TestCapacity(t *testing.T) {
 			SystemReserved:    map[string]string{"cpu": "500m", "memory": "1Gi"}, // the huge pages
 			EvictionThreshold: map[string]string{"memory": "1Gi", "ephemeral-storage": "25Gi"},
 		},
-		Labels: map[string]string{"example.com/a": "b", "kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux"},
+		Labels: map[string]string{
+			"example.com/a":      "b",
+			"kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64",
+			"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux",
+		},
 		Taints: []map[string]string{{"key": "example.com/stays", "value": "", "effect": "NoSchedule"}},
 		Annotations: map[string]string{
 			"capacity.cluster-autoscaler.kubernetes.io/cpu":            "7",
@@ -61,8 +65,8 @@ func TestCapacity(t *testing.T) {
 			"capacity.cluster-autoscaler.kubernetes.io/maxPods":        "110",
 			"capacity.cluster-autoscaler.kubernetes.io/gpu-type":       "nvidia.com/gpu",
 			"capacity.cluster-autoscaler.kubernetes.io/gpu-count":      "2",
-			"capacity.cluster-autoscaler.kubernetes.io/labels": "example.com/a=b,kubernetes.io/arch=arm64," +
-				"kubernetes.io/os=linux",
+			"capacity.cluster-autoscaler.kubernetes.io/labels": "beta.kubernetes.io/arch=arm64," +
+				"beta.kubernetes.io/os=linux,example.com/a=b,kubernetes.io/arch=arm64,kubernetes.io/os=linux",
 			"capacity.cluster-autoscaler.kubernetes.io/taints": "example.com/stays:NoSchedule",
 		},
 	}

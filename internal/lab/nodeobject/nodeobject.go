@@ -140,17 +140,19 @@ var x86 = []string{
 // labels returns the labels of the plan, and those that the kubelet adds (pkg/kubelet/kubelet_node_status.go,
 // initialNode). Those of a cloud provider are not known.
 func (m *maker) labels(name string) map[string]string {
-	out := map[string]string{
-		"kubernetes.io/hostname": name,
-		"kubernetes.io/os":       "linux",
-	}
 	cpu := m.plan.Facts.CPU
-	switch {
-	case cpu.Arch != nil:
-		out["kubernetes.io/arch"] = *cpu.Arch
-	case slices.Contains(x86, orEmpty(cpu.Vendor)): // the recording is older than the fact
-		out["kubernetes.io/arch"] = "amd64"
-	default:
+	arch := orEmpty(cpu.Arch)
+	if arch == "" && slices.Contains(x86, orEmpty(cpu.Vendor)) { // the recording is older than the fact
+		arch = "amd64"
+	}
+	out := map[string]string{"kubernetes.io/hostname": name}
+	for _, domain := range []string{"", "beta."} {
+		out[domain+"kubernetes.io/os"] = "linux"
+		if arch != "" {
+			out[domain+"kubernetes.io/arch"] = arch
+		}
+	}
+	if arch == "" {
 		m.assume("no label has the architecture, which is not known")
 	}
 	for _, l := range m.plan.Node.Labels {

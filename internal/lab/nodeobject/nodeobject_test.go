@@ -173,10 +173,12 @@ func TestNodeWithoutReserve(t *testing.T) {
 		t.Errorf("allocatable, want - and got +:\n%s", diff)
 	}
 	labels := map[string]string{
-		"example.com/a":          "b",
-		"kubernetes.io/hostname": "n1",
-		"kubernetes.io/os":       "linux",
-		"kubernetes.io/arch":     "arm64",
+		"example.com/a":           "b",
+		"kubernetes.io/hostname":  "n1",
+		"kubernetes.io/os":        "linux",
+		"kubernetes.io/arch":      "arm64",
+		"beta.kubernetes.io/os":   "linux",
+		"beta.kubernetes.io/arch": "arm64",
 	}
 	if diff := cmp.Diff(labels, n.Labels); diff != "" || n.Name != "n1" {
 		t.Errorf("%s: labels, want - and got +:\n%s", n.Name, diff)

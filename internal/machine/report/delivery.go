@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -24,6 +25,21 @@ type Delivery struct {
 	Refused       *Refused  `json:"refused,omitempty"`   // the last site that was not accepted, until one is
 
 	Used string `json:"used,omitempty"` // in status.json: the digest that the last run has evaluated
+}
+
+// Stale says since when no look for a site has succeeded, and where the site is from; "" if the last one has. It stays
+// the same until a look succeeds.
+func (d *Delivery) Stale() string {
+	switch {
+	case d == nil || d.Failed == "":
+		return ""
+	case d.LookedAt.IsZero():
+		return "no look for a site has succeeded yet"
+	}
+
+	at := d.LookedAt.UTC().Format(time.RFC3339)
+
+	return fmt.Sprintf("no look for a site has succeeded since %s (%s)", at, d.Reference)
 }
 
 // Refused is a site that was pulled and not accepted.

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
 	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/model/origin"
@@ -74,7 +75,7 @@ func Check(ctx context.Context, e *machine.Env) (report.Drift, error) {
 		found.Event = last.Check.Event
 	}
 
-	c := &driftCheck{env: e, host: h, last: last, plan: p, found: found, applies: applies}
+	c := &driftCheck{env: e, host: h, last: last, plan: p, found: found, applies: applies, delivery: n.Delivery}
 	c.publishAll(ctx, c.publications())
 
 	return c.found, nil
@@ -88,7 +89,8 @@ type driftCheck struct {
 	plan  *evaluate.Plan
 	found report.Drift // of the plan; sendDrift sets its event
 
-	applies bool // the pulled site does not wait
+	applies  bool             // the pulled site does not wait
+	delivery *report.Delivery // nil on a node that pulls no site
 }
 
 // publications returns the publications of a check, in this order. A failure is printed, and the check goes on.
@@ -214,43 +216,53 @@ func (c *driftCheck) annotate(ctx context.Context) error {
 }
 
 // patch makes the declared conditions with drift False while a run would change something, and the planned
-// one again afterwards. A condition that is not True for another reason stays so.
+// one again afterwards. A condition that is not True for another reason stays so. A True one says how old the site
+// is.
 func (c *driftCheck) patch(ctx context.Context) error {
 	h, found := c.host, c.found
 	if h.WhyNotJoined() != "" || found.Code != "" || c.plan.Node.Activation == nil {
 		return nil
 	}
-	var all []condition.Condition
-	for _, declared := range c.plan.Node.Activation.Conditions {
-		if declared.Drift {
-			all = append(all, declared.Condition)
-		}
-	}
-	if len(all) == 0 {
+	all := c.plan.Node.Activation.Conditions
+	hasDrift := slices.ContainsFunc(all, func(d desired.Condition) bool { return d.Drift })
+	if len(all) == 0 || !hasDrift && c.delivery == nil {
 		return nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
 	name, _ := h.CertifiedNode()
-	isDrift := func(of condition.Condition) bool { return of.Reason == condition.Drift }
 
 	return patchConditions(ctx, h, name, func(have []condition.Condition) condition.Patch {
 		var want []condition.Condition
-		for _, next := range all {
-			i := slices.Index(condition.Types(have), next.Type)
-			if i < 0 || have[i].Status != condition.True && !isDrift(have[i]) {
+		for _, declared := range all {
+			i := slices.Index(condition.Types(have), declared.Type)
+			if i < 0 {
 				continue
 			}
-			if len(found.Changes) > 0 {
-				next.Status, next.Reason, next.Message = condition.False, condition.Drift, found.Summary
-			}
-			next.Message = c.env.Redactor.String(next.Message)
-			if isDrift(next) || isDrift(have[i]) {
+			if next, isOurs := c.follow(have[i], declared); isOurs {
 				want = append(want, next)
 			}
 		}
 
 		return condition.Changes(have, want, nil)
 	})
+}
+
+// follow returns the condition that follows one of the Node, and whether a check may replace it.
+func (c *driftCheck) follow(have condition.Condition, d desired.Condition) (next condition.Condition, isOurs bool) {
+	next = addStale([]condition.Condition{d.Condition}, c.delivery)[0]
+	if d.Drift && len(c.found.Changes) > 0 {
+		next.Status, next.Reason, next.Message = condition.False, condition.Drift, c.found.Summary
+	}
+	next.Message = c.env.Redactor.String(next.Message)
+
+	switch {
+	case have.Reason == condition.Drift:
+		return next, true
+	case have.Status != condition.True:
+		return next, false
+	}
+
+	return next, next.Reason == condition.Drift || next.Reason == have.Reason
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/probe/joined"
+	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -125,6 +126,7 @@ func (r *nodeRun) keepConditions(context.Context) error {
 		results.Node = commit.NodeName(r.Plan, r.host.Hostname)
 		results.Healthz = commit.HealthzURL(r.Plan)
 		results.Conditions, next = takeConditions(r.env, r.Plan, results.Node, record)
+		results.Conditions = addStale(results.Conditions, r.node.Delivery)
 	case !hasResults:
 		results.Node = record.Node
 		results.Conditions = assumeConditions(record)
@@ -157,6 +159,19 @@ func takeConditions(e *machine.Env,
 	}
 
 	return found, next
+}
+
+// addStale adds to the messages of conditions that are True how old the site is. They stay True: a registry that does
+// not answer must not take the nodes of a fleet from it.
+func addStale(all []condition.Condition, d *report.Delivery) []condition.Condition {
+	stale := d.Stale()
+	for i := range all {
+		if stale != "" && all[i].Status == condition.True {
+			all[i].Message += "; " + stale
+		}
+	}
+
+	return all
 }
 
 // assumeConditions returns the results of a run whose plan is not complete: those with checks are Unknown.

@@ -99,15 +99,22 @@ func (c *runtimeFiles) read(r judge.FinishedRuntime) (err error) {
 	c.planned, err = readPlanned(c.listCreated(r.Files), c.Secret)
 	command, config := unitflags.ReadRuntime(c.Root, runtimeUnit)
 	c.config = cmp.Or(config, runtimeConfig)
-	binary := cmp.Or(c.Binary, kubeletbin.FindRuntime(string(c.Root), command))
-	_, missing := c.readFile(c.config)
-	if binary == nil || missing != nil && missing.Code == fault.Absent {
-		return errNotAsked
+	binary, other := c.Binary, error(nil)
+	if binary == nil {
+		binary, other = kubeletbin.FindRuntime(string(c.Root), command)
 	}
-	c.Program = binary.Path()
-	c.run = kubeletbin.ConfigDump{Program: binary.File(), Folder: c.Folder}
+	_, missing := c.readFile(c.config)
+	switch {
+	case missing != nil && missing.Code == fault.Absent, binary == nil && other == nil:
+		return errNotAsked
+	case binary == nil:
+		c.Program = runtimeUnit
+	default:
+		c.Program = binary.Path()
+		c.run = kubeletbin.ConfigDump{Program: binary.File(), Folder: c.Folder}
+	}
 
-	err = cmp.Or(err, c.readFiles())
+	err = cmp.Or(err, c.readFiles(), other)
 	isRead := func(file string) bool {
 		isImport := func(i kubeletbin.Import) bool { return i.Matches(file) }
 

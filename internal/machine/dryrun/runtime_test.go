@@ -58,6 +58,7 @@ func TestRuntimeAnswer(t *testing.T) {
 		refusal string
 		file    string
 		code    fault.Code
+		why     string // a part of why there is no answer
 	}{
 		"accepted":        {root: whole(nil), files: write(site, "x = 1\n")},
 		"the site's file": {root: whole(nil), files: write(site, "bad = 1\n"), refusal: "bad = 1", file: site},
@@ -117,6 +118,18 @@ func TestRuntimeAnswer(t *testing.T) {
 			},
 			files: write("/opt/e.d/y.toml", ""), changed: []string{"/opt/c.toml"}, refusal: "bad = 7", file: "/opt/e.d/x.toml",
 		},
+		"behind a script": {
+			root: whole(map[string]string{
+				"/etc/systemd/system/containerd.service": "[Service]\nExecStart=/usr/bin/start-containerd /usr/bin/containerd\n",
+			}),
+			files: write(site, "bad = 1\n"), code: fault.RuntimeConfig, why: "starts /usr/bin/start-containerd",
+		},
+		"behind a script, a file that it does not read": {
+			root: whole(map[string]string{
+				"/etc/systemd/system/containerd.service": "[Service]\nExecStart=/bin/sh -c 'exec containerd'\n",
+			}),
+			files: write("/etc/containerd/x.toml", "bad = 1\n"), changed: []string{"/etc/containerd/x.toml"}, code: fault.Unread,
+		},
 		"an image's whole configuration": {root: whole(nil), refusal: "bad = \"old\"", file: site},
 		"too many files":                 {root: whole(many()), code: fault.RuntimeConfig},
 		"another machine":                {absent: true, files: write(site, "version = 3\nbad = 1\n"), refusal: "bad = 1", file: site},
@@ -146,8 +159,8 @@ func TestRuntimeAnswer(t *testing.T) {
 				}
 			}
 			isRefused := strings.Contains(got.Refusal, c.refusal) && (got.Refusal == "") == (c.refusal == "")
-			if ans.Code() != c.code || !isRefused || got.File != c.file {
-				t.Errorf("got %+v, %v; want code %q, refusal %q of %s", got, ans.Fault, c.code, c.refusal, c.file)
+			if ans.Code() != c.code || !isRefused || got.File != c.file || !strings.Contains(ans.Why(), c.why) {
+				t.Errorf("got %+v, %v; want code %q %q, refusal %q of %s", got, ans.Fault, c.code, c.why, c.refusal, c.file)
 			}
 			if text := string(ans.Value) + ans.Why(); strings.Contains(text, "hunter2") {
 				t.Errorf("got %s, want no password", text)

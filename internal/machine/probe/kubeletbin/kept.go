@@ -3,6 +3,7 @@ package kubeletbin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -46,11 +47,16 @@ func Find(root, cache string, command []string) *Binary {
 	return found
 }
 
-// FindRuntime is Find for containerd.
-func FindRuntime(root string, command []string) *Binary {
-	found, _ := find(root, "", "containerd", command)
+// FindRuntime is Find for containerd. It fails if the unit starts another program: a script may start any containerd,
+// with options of its own.
+func FindRuntime(root string, command []string) (*Binary, error) {
+	const name = "containerd"
+	if len(command) > 0 && filepath.Base(command[0]) != name {
+		return nil, fmt.Errorf("it starts %s, and not containerd itself, which alone is asked", command[0])
+	}
+	found, _ := find(root, "", name, command)
 
-	return found
+	return found, nil
 }
 
 // find is Find. unread is the error of a place where there may be one, on a file system that does not answer.

@@ -23,7 +23,11 @@ type Registry struct {
 
 // Client returns the client of registries. Passwords that it reads are hidden in all output.
 func (r Registry) Client(e *machine.Env) (*registry.Client, error) {
-	c := &registry.Client{Proxy: http.ProxyFromEnvironment, PlainHTTP: r.PlainHTTP}
+	c := &registry.Client{
+		Proxy:     http.ProxyFromEnvironment,
+		PlainHTTP: r.PlainHTTP,
+		Passwords: "--credentials FILE, a docker config.json",
+	}
 	if r.CAFile != "" {
 		pem, err := userfile.ReadInput(r.CAFile, userfile.MaxBytes)
 		if err != nil {

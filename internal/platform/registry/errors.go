@@ -40,10 +40,13 @@ func (s *session) describe(verb string, ref Reference, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		f.Code, f.Err = fault.Interrupted, errors.New("it was stopped")
+	case isResponse && s.isTokenRefused.Load():
+		f.Code = fault.RegistryDenied
+		f.Next = "It refuses a token of its own token server: compare their clocks and keys"
 	case errors.Is(err, auth.ErrBasicCredentialNotFound),
 		isResponse && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
 		f.Code = fault.RegistryDenied
-		f.Next = "Give credentials that may " + verb + " there"
+		f.Next = "Give a password that may " + verb + " there: " + s.passwords
 	case errors.As(err, &untrusted):
 		f.Next = "Name the CA of this registry, if it is not one of the system's"
 		f.Err = cause{f.Err.Error(), err}

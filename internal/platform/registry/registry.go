@@ -53,6 +53,7 @@ type Client struct {
 	// Credential returns the password for a repository, "" for none. With the user IdentityToken it is such a token.
 	// nil: there is none.
 	Credential Credential
+	Passwords  string // the place of passwords, for messages
 	PlainHTTP  bool // without TLS, which only a registry on this machine may use
 
 	Patience time.Duration // for the headers of a response, and for each next part of a body; 0 is 15 s

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -35,6 +36,9 @@ type session struct {
 	repo      *remote.Repository // nil for a layout
 	transport *http.Transport
 	redactor  *secret.Redactor // hides the credentials that were sent
+	passwords string           // of Client
+
+	isTokenRefused atomic.Bool // the last token was not valid for the registry, whatever it allows
 }
 
 func (s *session) close() { s.transport.CloseIdleConnections() }
@@ -50,7 +54,7 @@ func (s *session) source(ref Reference) source {
 
 // open returns a session for a reference. It sends nothing.
 func (c *Client) open(ref Reference) (*session, error) {
-	s := &session{redactor: secret.NewRedactor(), transport: &http.Transport{}}
+	s := &session{redactor: secret.NewRedactor(), transport: &http.Transport{}, passwords: c.Passwords}
 	if ref.Layout != "" {
 		return s, nil
 	}
@@ -70,7 +74,7 @@ func (c *Client) open(ref Reference) (*session, error) {
 		DisableKeepAlives:      true, // net/http prints unredacted bytes that a server sends on an idle connection
 	}
 	retries := &retry.Transport{
-		Base: &patient{s.transport, patience, s.redactor},
+		Base: &patient{s.transport, patience, s.redactor, &s.isTokenRefused},
 		Policy: func() retry.Policy {
 			return &retry.GenericPolicy{
 				Retryable: retry.DefaultPredicate,
@@ -151,10 +155,13 @@ type patient struct {
 	base  http.RoundTripper
 	after time.Duration
 	hide  *secret.Redactor
+
+	isTokenRefused *atomic.Bool
 }
 
 func (p *patient) RoundTrip(req *http.Request) (*http.Response, error) {
-	if _, value, ok := strings.Cut(req.Header.Get("Authorization"), " "); ok {
+	scheme, value, ok := strings.Cut(req.Header.Get("Authorization"), " ")
+	if ok {
 		p.hide.Add([]byte(value))
 	}
 
@@ -183,6 +190,10 @@ func (p *patient) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	response.Body = watch(response.Body, end)
+	if scheme == "Bearer" { // RFC 6750, section 3.1
+		isInvalid := strings.Contains(response.Header.Get("Www-Authenticate"), `error="invalid_token"`)
+		p.isTokenRefused.Store(isInvalid && response.StatusCode == http.StatusUnauthorized)
+	}
 
 	return response, nil
 }

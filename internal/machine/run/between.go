@@ -101,10 +101,10 @@ func whyNotDrained(ctx context.Context, h *machine.Host) string {
 	switch {
 	case err != nil:
 		return "it is not known whether it is: " + err.Error()
-	case !n.Unschedulable: // also if drained: the condition of a controller that no longer runs stays, and pods come
-		return "it is not cordoned"
-	case n.IsDrained():
+	case n.IsDrained(): // also without a cordon: a controller may keep pods away by a taint
 		return ""
+	case !n.Unschedulable:
+		return "it is not cordoned"
 	}
 
 	pods, err := h.Probe.Pods(ctx, n.Name)

@@ -21,7 +21,7 @@ type Delivery struct {
 	LookedAt      time.Time `json:"looked_at,omitzero"`  // the last look that succeeded, UTC
 	Failed        string    `json:"failed,omitempty"`    // why the last look failed; "" if it succeeded
 	BootID        string    `json:"boot_id,omitempty"`   // of the last look, whether it failed or not
-	Given         []string  `json:"given,omitempty"`     // references of a credential or a parameter, of the last success
+	Given         []string  `json:"given,omitempty"`     // by a credential or a parameter, at the last success
 	Refused       *Refused  `json:"refused,omitempty"`   // the last site that was not accepted, until one is
 
 	Used string `json:"used,omitempty"` // in status.json: the digest that the last run has evaluated

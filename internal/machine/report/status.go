@@ -299,7 +299,7 @@ const (
 
 // lock keeps other processes from writing status.json until unlock is called.
 func lock(dir string) (unlock func()) {
-	folder, err := os.Open(dir)
+	folder, err := os.OpenFile(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
 		return func() {}
 	}

@@ -54,7 +54,7 @@ type Client struct {
 	// nil: there is none.
 	Credential Credential
 	Passwords  string // the place of passwords, for messages
-	PlainHTTP  bool // without TLS, which only a registry on this machine may use
+	PlainHTTP  bool   // without TLS, which only a registry on this machine may use
 
 	Patience time.Duration // for the headers of a response, and for each next part of a body; 0 is 15 s
 	Total    time.Duration // for a call; 0 is 2 minutes

@@ -335,13 +335,13 @@ check-suite:
 	*) echo 'SUITE=$(SUITE) is none of bullseye, bookworm, trixie, forky, sid' >&2; exit 64 ;; esac
 
 .PHONY: e2e-runtime
-e2e-runtime: build ## restart a real containerd 2 with drop-ins, under a real systemd and kubelet, as root (builds it once)
+e2e-runtime: build ## restart a real containerd 2, under a real systemd and kubelet; start 3 old versions, as root (builds them once)
 	test/kube/build.sh "$(KUBE_CACHE)"
 	test/boot/containerd/build.sh test/boot/.cache
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE="$(CURDIR)/test/boot/.cache" PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
-		PRELET_CONTAINERD="$(CURDIR)/test/boot/.cache/containerd" $(AS_BUILT) test -count=1 -v -timeout 15m \
-		-run '^(TestContainerd|TestRuntimes)$$' .
+		PRELET_CONTAINERD="$(CURDIR)/test/boot/.cache/containerd" $(AS_BUILT) test -count=1 -v -timeout 30m \
+		-run '^(TestContainerd|TestRuntimes|TestRuntimeJudge)$$' .
 
 .PHONY: e2e-hostile
 e2e-hostile: build packages ## run hostile detectors under the hardened unit, booted, as root; RUN=TestName selects

@@ -44,7 +44,8 @@ With a public key in --key, ssh-keygen uses the private key of the agent.`,
 		"sign with the key in `FILE`: a private key, or the public key of one in the agent")
 	flags.StringVar(&o.List.Name, "name", "", "the `NAME` of the layer; the name of DIR where it has no list")
 	flags.StringVar(&o.List.Ring, "ring", "", "only nodes of the ring `NAME` may pull it")
-	flags.StringVar(&o.List.Repository, "repository", "", "it may be pulled from the repository `HOST/PATH` only")
+	flags.StringVar(&o.List.Repository, "repository", "",
+		"nodes that ask the repository `HOST/PATH` may pull it; without it, only from a folder")
 	flags.Uint64Var(&o.List.Counter, "counter", 0, "the number `N` of this version, from 1")
 	flags.Uint64Var(&o.List.NotBelow, "not-below", 0,
 		"a node that has accepted it refuses lists of this name with a counter below `N`")

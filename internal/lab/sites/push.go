@@ -100,7 +100,7 @@ func Push(ctx context.Context, e *machine.Env, o PushOptions) (Stored, error) {
 	out.LeftOut = leftOut
 	out.Site = s
 	out.Diagnostics = g.Loaded.Diags
-	if why := checkList(files); why != "" {
+	if why := checkList(ref, files); why != "" {
 		out.Diagnostics = append(out.Diagnostics, origin.Warning(fault.SiteSignature, hcl.Range{},
 			"The site is not signed", "%s. Nodes whose image has site-signers refuse it.", why))
 	}
@@ -134,9 +134,9 @@ func choose(l lang.Layer) (files []registry.File, leftOut []LayerEntry, err erro
 // listNames returns the names of the signed list and of its signature.
 func listNames() []string { return []string{lang.ListFile, lang.ListFile + ".sig"} }
 
-// checkList returns why nodes that want a signature refuse the files; "" where the keys of a node decide. A list
-// without a name may be of other layers too.
-func checkList(files []registry.File) string {
+// checkList returns why nodes that want a signature refuse the files; "" where the node decides, by its keys and by the
+// repositories that it asks. A list without a name may be of other layers too.
+func checkList(ref registry.Reference, files []registry.File) string {
 	texts := map[string][]byte{}
 	var signed []tape.SiteFile
 	for _, f := range files {
@@ -157,6 +157,9 @@ func checkList(files []registry.File) string {
 	}
 	if differences := list.Compare(signed); list.Name != "" && len(differences) > 0 {
 		return lang.ListFile + " is of other files: " + strings.Join(differences, "; ")
+	}
+	if list.Name != "" && list.Repository == "" && ref.Layout == "" {
+		return lang.ListFile + " is for a folder: sign it again with --repository " + ref.Name()
 	}
 
 	return ""

@@ -34,6 +34,8 @@ import (
 const (
 	stable = "registry.example.com/sites/gpu:stable"
 	mirror = "mirror.example.com/sites/gpu:stable"
+
+	repository = "registry.example.com/sites/gpu"
 )
 
 // fakeRegistry has artifacts by reference, as Parse prints them. A reference without one does not answer.
@@ -210,7 +212,7 @@ func (n *node) check(want *registry.Artifact, wantErr string) {
 }
 
 func listOf(counter uint64, change ...func(*lang.SignedList)) *lang.SignedList {
-	l := &lang.SignedList{Name: "gpu", Counter: counter}
+	l := &lang.SignedList{Name: "gpu", Repository: repository, Counter: counter}
 	for _, f := range change {
 		f(l)
 	}
@@ -259,11 +261,12 @@ func TestUpdate(t *testing.T) {
 	refused := map[string]*registry.Artifact{
 		"ring":               site(3, func(l *lang.SignedList) { l.Ring = "canary" }),
 		"repository":         site(3, func(l *lang.SignedList) { l.Repository = "registry.example.com/sites/cpu" }),
+		"--repository regis": site(3, func(l *lang.SignedList) { l.Repository = "" }),
 		"expired":            site(3, past),
 		"was changed":        forged,
 		"not valid":          foreign,
 		"no site.sha256":     artifact(fmt.Sprintf(locals, 3), nil),
-		"# name:":            artifact(fmt.Sprintf(locals, 3), listOf(3, func(l *lang.SignedList) { l.Name = "" })),
+		"# name:":            artifact(fmt.Sprintf(locals, 3), &lang.SignedList{Counter: 3}),
 		"not a site":         artifact("stage \"none\" \"a\" {}\n", listOf(3)),
 		"delivery is define": artifact("delivery { ring = \"canary\" }\n", listOf(3)),
 	}
@@ -328,15 +331,14 @@ func TestRing(t *testing.T) {
 
 // TestPlaces checks the order of places: a later one is used where the earlier one fails, and only for a newer site.
 func TestPlaces(t *testing.T) {
-	repository := func(l *lang.SignedList) { l.Repository = "registry.example.com/sites/gpu" }
 	n := newNode(t, `from = ["`+stable+`", "`+mirror+`"]`)
-	two := site(2, repository)
+	two := site(2)
 	n.reg.sites[mirror] = two // the mirror has the site of the other repository
 	n.check(two, "")
 	n.check(two, "has the site that is stored")
-	n.reg.sites[mirror] = site(1, repository)
+	n.reg.sites[mirror] = site(1)
 	n.check(two, "not newer")
-	three := site(3, repository)
+	three := site(3)
 	n.reg.sites[stable] = three
 	n.check(three, "")
 }
@@ -369,6 +371,31 @@ func TestNoSite(t *testing.T) {
 		first := n.reg.sites[stable]
 		n.reg.sites[stable] = artifact("locals {}\n", nil)
 		n.check(first, "is refused")
+	}
+}
+
+// TestFolders checks lists in folders: one without a repository is for a folder, also where the node asks registries
+// too; one with a repository is for a node that asks it, or that asks folders only.
+func TestFolders(t *testing.T) {
+	const folder = "oci-layout:/srv/sites:stable"
+	of := func(name string) *registry.Artifact {
+		return site(1, func(l *lang.SignedList) { l.Repository = name })
+	}
+	for _, row := range []struct{ others, repository, wantErr string }{
+		{"", "", ""},
+		{"", repository, ""},
+		{`, "` + stable + `"`, "", ""},
+		{`, "` + stable + `"`, repository, ""},
+		{`, "` + mirror + `"`, repository, "for the repository " + repository + ", and this node asks mirror.example.com"},
+	} {
+		n := newNode(t, `from = ["`+folder+`"`+row.others+`]`)
+		a := of(row.repository)
+		n.reg.sites[folder] = a
+		want := a
+		if row.wantErr != "" {
+			want = nil
+		}
+		n.check(want, row.wantErr)
 	}
 }
 
@@ -471,7 +498,7 @@ func TestUnreadableSource(t *testing.T) {
 func TestMissingSource(t *testing.T) {
 	for _, isCredential := range []bool{true, false} {
 		n := newNode(t, `from = ["`+mirror+`"]`)
-		n.reg.sites[mirror] = site(9)
+		n.reg.sites[mirror] = site(9, func(l *lang.SignedList) { l.Repository = "mirror.example.com/sites/gpu" })
 		first, second := site(1), site(2)
 		n.reg.sites[stable] = first
 		if isCredential {
@@ -625,7 +652,8 @@ func TestHostileRegistries(t *testing.T) {
 			place := s.Host + "/" + ociserver.Reference
 			n := newNode(t, "from = [\""+place+"\"]\nca_file = \"/etc/ca.pem\"")
 			n.write("/etc/ca.pem", string(s.CA))
-			first, second := site(1), site(2)
+			isThere := func(l *lang.SignedList) { l.Repository = must(registry.Parse(place)).Name() }
+			first, second := site(1, isThere), site(2, isThere)
 			n.reg.sites[place] = first
 			n.check(first, "")
 			before := n.stored()

@@ -56,11 +56,12 @@ func (v *verifier) verify(ctx context.Context, digest string, files map[string][
 	}
 
 	return next, list.CheckWanted(lang.Wanted{
-		Name:       v.block.Name,
-		Ring:       v.block.Ring,
-		Repository: v.repository(list.Repository),
-		NotBelow:   accepted[list.Name],
-		Now:        v.clockIfSet(ctx),
+		Name:         v.block.Name,
+		Ring:         v.block.Ring,
+		Repositories: v.repositories(),
+		IsFolder:     v.ref.Layout != "",
+		NotBelow:     accepted[list.Name],
+		Now:          v.clockIfSet(ctx),
 	})
 }
 
@@ -80,21 +81,11 @@ func (v *verifier) load(folder string) (*lang.Site, error) {
 	return site, nil
 }
 
-// repository returns the repository that a list must name. A mirror, or a folder, may have the site of another
-// repository that this node asks; of folders only, any.
-func (v *verifier) repository(listed string) string {
-	asked := ""
-	if v.ref.Layout == "" {
-		asked = v.ref.Name()
-	}
+// repositories returns those that this node asks: a mirror, or a folder, may have the site of another one.
+func (v *verifier) repositories() (asked []string) {
 	for _, text := range v.From {
-		ref, err := registry.Parse(text)
-		switch {
-		case err != nil || ref.Layout != "":
-		case ref.Name() == listed:
-			return listed
-		case asked == "":
-			asked = ref.Name()
+		if ref, err := registry.Parse(text); err == nil && ref.Layout == "" {
+			asked = append(asked, ref.Name())
 		}
 	}
 

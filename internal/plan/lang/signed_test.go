@@ -116,7 +116,7 @@ func TestFormat(t *testing.T) {
 func TestCheckWanted(t *testing.T) {
 	at := time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
 	list := SignedList{Name: "gpu", Ring: "canary", Repository: "r.example.com/gpu", Counter: 7, Expires: at}
-	good := Wanted{Name: "gpu", Ring: "canary", Repository: "r.example.com/gpu", NotBelow: 7, Now: at}
+	good := Wanted{Name: "gpu", Ring: "canary", Repositories: []string{"r.example.com/gpu", "x/y"}, NotBelow: 7, Now: at}
 	for name, test := range map[string]struct {
 		change func(*SignedList, *Wanted)
 		want   string
@@ -127,9 +127,11 @@ func TestCheckWanted(t *testing.T) {
 		"of all layers":         {func(l *SignedList, _ *Wanted) { l.Name = "" }, `no line "# name:"`},
 		"a ring, none wanted":   {func(_ *SignedList, w *Wanted) { w.Ring = "" }, `the ring "canary", and this node is of the ring ""`},
 		"no ring, one wanted":   {func(l *SignedList, _ *Wanted) { l.Ring = "" }, `the ring "", and this node is of the ring "canary"`},
-		"another repository":    {func(_ *SignedList, w *Wanted) { w.Repository = "x/y" }, "not for x/y"},
-		"from a folder":         {func(_ *SignedList, w *Wanted) { w.Repository = "" }, ""},
-		"of any repository":     {func(l *SignedList, _ *Wanted) { l.Repository = "" }, ""},
+		"another repository":    {func(l *SignedList, _ *Wanted) { l.Repository = "x/z" }, "for the repository x/z, and this node asks r.example.com/gpu and x/y"},
+		"from folders only":     {func(_ *SignedList, w *Wanted) { w.Repositories, w.IsFolder = nil, true }, ""},
+		"of no repository":      {func(l *SignedList, _ *Wanted) { l.Repository = "" }, "signed for a folder, and not for a registry; sign the site again: prelet site sign DIR --key FILE --repository r.example.com/gpu or x/y"},
+		"no repository, folder": {func(l *SignedList, w *Wanted) { l.Repository, w.IsFolder = "", true }, ""},
+		"another one, folder":   {func(l *SignedList, w *Wanted) { l.Repository, w.IsFolder = "x/z", true }, "for the repository x/z"},
 		"below":                 {func(_ *SignedList, w *Wanted) { w.NotBelow = 8 }, "with not-below 8"},
 		"expired":               {func(_ *SignedList, w *Wanted) { w.Now = at.Add(time.Second) }, "expired at 2027-01-31T12:00:00Z"},
 		"without a clock":       {func(_ *SignedList, w *Wanted) { w.Now = time.Time{} }, ""},

@@ -22,7 +22,7 @@ import (
 type SignedList struct {
 	Name       string    `json:"name,omitempty"`
 	Ring       string    `json:"ring,omitempty"`       // of the nodes that it is for
-	Repository string    `json:"repository,omitempty"` // HOST/PATH that it may be pulled from
+	Repository string    `json:"repository,omitempty"` // HOST/PATH that it is for; "": a folder, and no registry
 	Counter    uint64    `json:"counter"`              // at least 1; higher for each later version
 	NotBelow   uint64    `json:"not_below,omitempty"`  // the lowest counter that a node accepts after this list
 	Expires    time.Time `json:"expires,omitzero"`     // a node does not pull it later
@@ -262,14 +262,15 @@ func hash(text string) string {
 
 // Wanted has the conditions of a node for a site that it pulls.
 type Wanted struct {
-	Name       string    // "": any
-	Ring       string    // "": a list without a ring
-	Repository string    // HOST/PATH that it was pulled from; "": a folder
-	NotBelow   uint64    // the highest that the node has accepted of a list of this name
-	Now        time.Time // zero: the clock is not set, so nothing has expired
+	Name         string    // "": any
+	Ring         string    // "": a list without a ring
+	Repositories []string  // those that the node asks, each HOST/PATH
+	IsFolder     bool      // it comes from a folder; otherwise it must be for one of Repositories
+	NotBelow     uint64    // the highest that the node has accepted of a list of this name
+	Now          time.Time // zero: the clock is not set, so nothing has expired
 }
 
-// CheckWanted returns why a node must not take a site with this list from a registry. It does not judge a layer that
+// CheckWanted returns why a node must not take a site with this list from a place. It does not judge a layer that
 // root or the image has put there.
 func (l *SignedList) CheckWanted(w Wanted) error {
 	const again = "sign the site again: " + signLayer
@@ -280,8 +281,12 @@ func (l *SignedList) CheckWanted(w Wanted) error {
 		return fmt.Errorf("the site is signed as %q, and this node wants %q", l.Name, w.Name)
 	case l.Ring != w.Ring:
 		return fmt.Errorf("the site is signed for the ring %q, and this node is of the ring %q", l.Ring, w.Ring)
-	case l.Repository != "" && w.Repository != "" && l.Repository != w.Repository:
-		return fmt.Errorf("the site is signed for the repository %s, not for %s", l.Repository, w.Repository)
+	case !w.takes(l.Repository) && l.Repository == "":
+		return fmt.Errorf("the site is signed for a folder, and not for a registry; %s --repository %s",
+			again, strings.Join(w.Repositories, " or "))
+	case !w.takes(l.Repository):
+		return fmt.Errorf("the site is signed for the repository %s, and this node asks %s",
+			l.Repository, strings.Join(w.Repositories, " and "))
 	case l.Counter < w.NotBelow:
 		return fmt.Errorf("the counter of the site %s is %d, and this node has accepted one with not-below %d",
 			l.Name, l.Counter, w.NotBelow)
@@ -290,4 +295,12 @@ func (l *SignedList) CheckWanted(w Wanted) error {
 	}
 
 	return nil
+}
+
+// takes reports whether a list of a repository, "" for none, may come from this place. A folder may have the site of
+// any repository if the node asks folders only.
+func (w Wanted) takes(repository string) bool {
+	isAny := repository == "" || len(w.Repositories) == 0
+
+	return w.IsFolder && isAny || slices.Contains(w.Repositories, repository)
 }

@@ -186,8 +186,15 @@ func (u *updater) lookUntilUsable(ctx context.Context) error {
 // look asks the places in their order until the node accepts a site, or the first place has the stored site.
 func (u *updater) look(ctx context.Context) error {
 	var failures []error
+	first := ""
 	for i, text := range u.From {
-		err := u.ask(ctx, text, i == 0)
+		ref, err := registry.Parse(text)
+		if i == 0 {
+			first = ref.Digest
+		}
+		if err == nil {
+			err = u.ask(ctx, ref, i == 0 || ref.Digest != "" && ref.Digest == first)
+		}
 		if err == nil {
 			u.record.LookedAt = u.host.Clock.Now().UTC()
 			u.record.Given = nil
@@ -206,12 +213,9 @@ func (u *updater) look(ctx context.Context) error {
 }
 
 // ask asks one place. Where an earlier one has failed, only a site with a higher counter than the stored one is taken:
-// a folder on the machine must not hide that the registry is not reached.
-func (u *updater) ask(ctx context.Context, text string, isFirst bool) error {
-	ref, err := registry.Parse(text)
-	if err != nil {
-		return err
-	}
+// a folder on the machine must not hide that the registry is not reached. A place with the digest that the first one
+// names has what the first one would have: isFirst is true for it, too.
+func (u *updater) ask(ctx context.Context, ref registry.Reference, isFirst bool) (err error) {
 	v := newVerifier(u, ref)
 	if v.signers == nil && ref.Digest == "" {
 		return fault.SiteDelivery.Errorf("%s: the image has no keys (/usr/lib/prelet/site-signers), "+

@@ -164,6 +164,13 @@ func (n *node) write(name, text string) {
 	osfile.WriteTree(n.t, n.root, map[string]string{strings.TrimPrefix(name, "/"): text})
 }
 
+func (n *node) removeKeys() {
+	n.t.Helper()
+	if err := os.Remove(filepath.Join(n.root, "usr/lib/prelet/site-signers")); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 func (n *node) state() string { return filepath.Join(n.root, machine.StateFolder) }
 
 func (n *node) env() *machine.Env {
@@ -319,9 +326,7 @@ func TestRing(t *testing.T) {
 	n.reg.sites[mirror] = site(3)
 	n.check(next, "")
 
-	if err := os.Remove(filepath.Join(n.root, "usr/lib/prelet/site-signers")); err != nil {
-		t.Fatal(err)
-	}
+	n.removeKeys()
 	n.write("/etc/prelet/ring.hcl", "override {\n  delivery { ring = \"stable\" }\n}\n")
 	l := n.env().Load(machine.Where{Root: n.root})
 	if !strings.Contains(l.Diags.Error(), `of the ring "canary", and this node is of the ring "stable"`) {
@@ -399,6 +404,31 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// TestMirrorOfDigest checks images that name a new digest at two places of which the first one is down: the second
+// one delivers it, with and without keys, also with a lower counter. Another digest at the second place is not newer.
+func TestMirrorOfDigest(t *testing.T) {
+	const mirrored = "mirror.example.com/sites/gpu"
+	for _, hasKeys := range []bool{false, true} {
+		old, next, other := site(7), site(6), site(5)
+		n := newNode(t, `from = ["`+repository+"@"+old.Digest+`"]`)
+		if !hasKeys {
+			n.removeKeys()
+		}
+		n.reg.sites[repository+"@"+old.Digest] = old
+		n.check(old, "")
+
+		write := func(second *registry.Artifact) {
+			n.write("/usr/lib/prelet/site/00-image.hcl", fmt.Sprintf("delivery { from = [%q, %q] }\n",
+				repository+"@"+next.Digest, mirrored+"@"+second.Digest))
+			n.reg.sites = map[string]*registry.Artifact{mirrored + "@" + second.Digest: second}
+		}
+		write(other)
+		n.check(old, "not newer")
+		write(next)
+		n.check(next, "")
+	}
+}
+
 // TestWithoutKeys checks that an image without keys trusts a digest and no tag.
 func TestWithoutKeys(t *testing.T) {
 	a := artifact(fmt.Sprintf(locals, 1), nil)
@@ -407,9 +437,7 @@ func TestWithoutKeys(t *testing.T) {
 		stable: "trusted by its digest only",
 	} {
 		n := newNode(t, `from = ["`+from+`"]`)
-		if err := os.Remove(filepath.Join(n.root, "usr/lib/prelet/site-signers")); err != nil {
-			t.Fatal(err)
-		}
+		n.removeKeys()
 		n.reg.sites[from] = a
 		want := a
 		if wantErr != "" {

@@ -259,6 +259,9 @@ func (e *Env) describeLook(w Where, d *report.Delivery) []fault.Reason {
 	return nil
 }
 
+// LacksPulled reports whether the site is without the layer that its node pulls, because none has been pulled here.
+func (l *LoadedSite) LacksPulled() bool { return l.Delivery != nil && l.Delivery.Digest == "" }
+
 // hasPulled reports whether a node pulls its site, although a source cannot be read: the block names another one, or
 // there is a record.
 func hasPulled(w Where, d schema.Delivery) bool {

@@ -152,7 +152,7 @@ func (in *Observations) checkSite(r *check.Recorder) {
 		if in.Image != nil {
 			f.Check = r.Check
 		}
-		if in.Image != nil && (f.Code == fault.NoSite || f.Code == fault.SiteDelivery) {
+		if in.Image != nil && f.Code == fault.NoSite {
 			f.State = check.Warning // another layer may bring it
 		}
 		if !origin.IsNote(d) {

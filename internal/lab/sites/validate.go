@@ -117,7 +117,12 @@ func warnOfDetectors(s *lang.Site, host *detector.Host) (diags hcl.Diagnostics) 
 // Validate evaluates a site on the sample machines, and plans it on recorded ones. It needs no machine and no network.
 func (o *Draft) Validate(e *machine.Env) Validated {
 	g := o.Given
+	g.Loaded.Diags = excuseDelivery(g.Loaded)
 	s, diags := g.Loaded.Site, g.Loaded.Diags
+	machines := evaluate.SampleMachines()
+	if g.Loaded.LacksPulled() && len(s.Stages) == 0 { // all of them are in the pulled layer
+		machines, o.planned = nil, nil
+	}
 	if o.Root != "" && o.KubeletVersion == "" {
 		unit, _ := systemd.ReadUnitFile(nodefile.Root(o.Root), hostfiles.KubeletUnit(s))
 		o.TakeKubelet(kubeletbin.Examine(context.Background(), o.Root, "", unit.Unit(kubelet.Argv).Command))
@@ -136,25 +141,14 @@ func (o *Draft) Validate(e *machine.Env) Validated {
 	diags = append(diags, warnOfDetectors(s, host)...)
 	var files []desired.File // on a sample machine
 	diags = append(diags, machine.LearnSite(e.Redactor, g.Values, s)...)
-	if !diags.HasErrors() {
+	if !diags.HasErrors() && machines != nil {
 		var found hcl.Diagnostics
 		s = withValues(s, g.Values)
-		found, files = o.checkOnSamples(e, s, host)
+		found, files = o.checkOnSamples(e, s, host, machines)
 		diags = append(diags, found...)
 	}
 	if o.Root != "" {
-		u := unitcheck.Unit{Kubelet: o.KubeletVersion}
-		u.Root = nodefile.Root(o.Root)
-		u.Name = hostfiles.KubeletUnit(s)
-		if !diags.HasErrors() {
-			u.Planned = unitcheck.ListPlanned(u.Root, files)
-		}
-		if !diags.HasErrors() {
-			diags = append(diags, askRuntime(e, u.Root, files)...)
-		}
-		mayWrite := func(path string) bool { return hostfiles.MayWrite(s, path) }
-		diags = append(diags, u.CheckFlags()...)
-		diags = append(diags, u.CheckDropIns(mayWrite)...)
+		diags = append(diags, o.checkImage(e, s, files, !diags.HasErrors())...)
 	}
 
 	if !diags.HasErrors() {
@@ -168,7 +162,7 @@ func (o *Draft) Validate(e *machine.Env) Validated {
 	v := Validated{
 		Site:        s,
 		Diagnostics: diags,
-		Machines:    len(evaluate.SampleMachines()),
+		Machines:    len(machines),
 		Planned:     len(o.planned),
 	}
 	if o.Strict && hasWarnings(diags) {
@@ -176,6 +170,36 @@ func (o *Draft) Validate(e *machine.Env) Validated {
 	}
 
 	return v
+}
+
+// checkImage checks the kubelet's unit and the container runtime of an image, those of a valid site with its files.
+func (o *Draft) checkImage(e *machine.Env, s *lang.Site, files []desired.File, isValid bool) (found hcl.Diagnostics) {
+	u := unitcheck.Unit{Kubelet: o.KubeletVersion}
+	u.Root = nodefile.Root(o.Root)
+	u.Name = hostfiles.KubeletUnit(s)
+	if isValid {
+		u.Planned = unitcheck.ListPlanned(u.Root, files)
+		found = askRuntime(e, u.Root, files)
+	}
+	mayWrite := func(path string) bool { return hostfiles.MayWrite(s, path) }
+
+	return slices.Concat(found, u.CheckFlags(), u.CheckDropIns(mayWrite))
+}
+
+// excuseDelivery returns the findings of loading a site, with a note in place of the error that its pulled layer is not
+// here: an image never has it.
+func excuseDelivery(l *machine.LoadedSite) hcl.Diagnostics {
+	if !l.LacksPulled() {
+		return l.Diags
+	}
+	others := slices.DeleteFunc(slices.Clone(l.Diags), func(d *hcl.Diagnostic) bool {
+		return origin.CodeOf(d) == fault.SiteDelivery
+	})
+
+	return append(others, origin.Note(
+		fault.SiteDelivery, hcl.Range{}, "The pulled layer is not here",
+		"Nodes pull it, so the other layers are checked alone. Check it with them: prelet validate DIR REFERENCE.",
+	))
 }
 
 // askRuntime asks the container runtime of an image about its configuration with the site's files.
@@ -194,6 +218,7 @@ func (o ValidateOptions) checkOnSamples(
 	e *machine.Env,
 	s *lang.Site,
 	host *detector.Host,
+	machines []evaluate.SampleMachine,
 ) (hcl.Diagnostics, []desired.File) {
 	check := evaluate.CheckOptions{Kubelet: o.KubeletVersion, Locks: host}
 	kubelets := o.Repository.Kubelets
@@ -209,7 +234,6 @@ func (o ValidateOptions) checkOnSamples(
 		check.Binary = asker
 		check.Finished = asker.Finish
 	}
-	machines := evaluate.SampleMachines()
 	diags, files := evaluate.CheckAndRender(s, machines, check)
 	for _, version := range kubelets {
 		if check.Kubelet = version; o.KubeletVersion == "" {

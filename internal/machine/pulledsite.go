@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/nodefile"
@@ -35,9 +36,6 @@ const DeliveryFile = "state.json"
 // deliveryFormat is the version of the record. A later one is not read.
 const deliveryFormat = 1
 
-// deliverySource is the name of a credential, and of a parameter of the kernel command line, with references.
-const deliverySource = "prelet.site"
-
 // Sources is where the site of a node is pulled from.
 type Sources struct {
 	From    []string // references, in the order in which they are tried; empty for a node that pulls none
@@ -47,10 +45,11 @@ type Sources struct {
 
 // SiteSources returns where the site of a node is pulled from: the kernel command line, else a credential, else what
 // one of these gave at the last look that succeeded, else the delivery block.
-func (e *Env) SiteSources(w Where, d schema.Delivery) (Sources, error) {
-	given := strings.Fields(nodefile.Root(w.Root).ReadCommandLine()[deliverySource])
+func SiteSources(c systemd.Credentials, w Where, d schema.Delivery) (Sources, error) {
+	const name = secret.SiteCredential // the parameter of the kernel command line has the name of the credential
+	given := strings.Fields(nodefile.Root(w.Root).ReadCommandLine()[name])
 	if len(given) == 0 {
-		text, err := e.Credentials(w).Read(deliverySource)
+		text, err := c.Read(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Sources{}, err
 		}
@@ -65,6 +64,19 @@ func (e *Env) SiteSources(w Where, d schema.Delivery) (Sources, error) {
 	}
 
 	return Sources{From: d.From}, nil
+}
+
+// ReadPasswords returns the passwords of registries, a docker config.json; nil if prelet-site.service gets none.
+func (e *Env) ReadPasswords(w Where) ([]byte, error) {
+	text, err := e.SiteCredentials(w).Read(secret.RegistryCredential)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, systemd.CredentialFault(secret.RegistryCredential, err).Raise(fault.CredentialMissing, "")
+	}
+
+	return text, nil
 }
 
 // DeliveryBlock returns the delivery block of a site without a pulled layer: a pulled site must not change where the
@@ -176,7 +188,7 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 	}
 	block := schema.ReadDelivery(l.Site.Delivery)
 	l.block = block
-	sources, err := e.SiteSources(w, block)
+	sources, err := SiteSources(e.Credentials(w), w, block)
 	if len(sources.From) == 0 && (err == nil || !hasPulled(w, block)) {
 		return
 	}
@@ -230,7 +242,7 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 		l.degraded = append(l.degraded, fault.Reason{
 			Code: fault.SiteDelivery,
 			Summary: fmt.Sprintf("%s, which named %s, is missing and its value is kept; to use the delivery block: "+
-				"rm %s, prelet site update", deliverySource, strings.Join(sources.From, " "),
+				"rm %s, prelet site update", secret.SiteCredential, strings.Join(sources.From, " "),
 				filepath.Join(w.StateDir(), SitesFolder, DeliveryFile)),
 		})
 	}

@@ -102,7 +102,13 @@ func (n *Node) newAsker() *dryrun.Asker {
 
 // Credentials returns the credentials of this process. By hand on a node they are those that a run would get: systemd
 // gives them to prelet's units only.
-func (e *Env) Credentials(w Where) systemd.Credentials {
+func (e *Env) Credentials(w Where) systemd.Credentials { return e.credentialsOf(w, ApplyUnit) }
+
+// SiteCredentials is Credentials for prelet site update: by hand they are those of prelet-site.service.
+func (e *Env) SiteCredentials(w Where) systemd.Credentials { return e.credentialsOf(w, SiteUnit) }
+
+// credentialsOf returns the credentials of this process, by hand on a node those of a unit.
+func (e *Env) credentialsOf(w Where, byHand string) systemd.Credentials {
 	own := systemd.NewCredentials(e.Getenv)
 
 	isNode := w.Root == "" && w.Hardware == "" && e.On == nil && systemd.IsRunning()
@@ -116,7 +122,7 @@ func (e *Env) Credentials(w Where) systemd.Credentials {
 	case BootUnit, ApplyUnit, SiteUnit:
 		return own.InUnit(unit)
 	default:
-		return own.OfUnit(ApplyUnit, BootUnit)
+		return own.OfUnit(byHand, BootUnit)
 	}
 }
 

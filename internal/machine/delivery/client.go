@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"time"
@@ -13,17 +12,15 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/registry"
 	"github.com/prelet/prelet/schema"
 )
 
-// passwords is the name of the credential with passwords of registries, a docker config.json.
-const passwords = "prelet.registry"
-
 // newClient returns the client of a node, with the CAs, the proxy and the passwords that it has.
 func newClient(e *machine.Env, w machine.Where, d schema.Delivery) (*registry.Client, error) {
-	c := &registry.Client{}
+	c := &registry.Client{Passwords: "the credential " + secret.RegistryCredential + " of " + machine.SiteUnit}
 	if d.CAFile != "" {
 		text, failed := nodefile.Root(w.Root).Text(d.CAFile)
 		if failed != nil {
@@ -47,17 +44,15 @@ func newClient(e *machine.Env, w machine.Where, d schema.Delivery) (*registry.Cl
 		c.Credential = providers{e, d.Provider}.credential
 	}
 
-	text, err := e.Credentials(w).Read(passwords)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return c, nil
-	case err != nil:
-		return nil, fault.CredentialMissing.Errorf("%s", err)
+	text, err := e.ReadPasswords(w)
+	if text == nil || err != nil {
+		return c, err
 	}
 	e.Redactor.Add(text)
 	store, err := credentials.NewMemoryStoreFromDockerConfig(text)
 	if err != nil {
-		return nil, fault.CredentialMissing.Errorf("credential %q is not a docker config.json", passwords)
+		return nil, fault.CredentialMissing.Errorf("credential %q is not a docker config.json",
+			secret.RegistryCredential)
 	}
 	c.Credential = firstOf(registry.CredentialsOf(store, e.Redactor.Add), c.Credential)
 

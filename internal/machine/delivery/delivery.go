@@ -79,7 +79,7 @@ func Update(ctx context.Context, e *machine.Env, root string, c Config) (Result,
 	if err != nil {
 		return Result{}, err
 	}
-	sources, err := e.SiteSources(w, block)
+	sources, err := machine.SiteSources(e.SiteCredentials(w), w, block)
 	if err != nil || len(sources.From) == 0 {
 		return Result{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/platform/registry"
 	"github.com/prelet/prelet/internal/testing/ociserver"
 	"github.com/prelet/prelet/internal/testing/osfile"
@@ -219,7 +220,7 @@ func TestProviderPulls(t *testing.T) {
 	osfile.WriteTree(t, docker, map[string]string{
 		"ca.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})),
 	})
-	osfile.Write(t, filepath.Join(docker, passwords),
+	osfile.Write(t, filepath.Join(docker, secret.RegistryCredential),
 		`{"auths":{"`+host+`":{"auth":"dTp3cm9uZw=="}}}`, 0o400) // u:wrong
 
 	for _, hasDocker := range []bool{false, true} {

@@ -33,14 +33,21 @@ var credentialName = texts.LazyRegexp(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
 // maxName is the most bytes of a file name.
 const maxName = 255
 
-// TokenCredential is the credential that the units ask systemd for without a drop-in.
-const TokenCredential = "bootstrap-token"
+// The credentials that the units ask systemd for without a drop-in, each from its stores.
+const (
+	TokenCredential    = "bootstrap-token"
+	SiteCredential     = "prelet.site"     // references, where the site is pulled from
+	RegistryCredential = "prelet.registry" // passwords of registries, a docker config.json; prelet-site.service only
+)
+
+// UnitCredentials returns the names of those.
+func UnitCredentials() []string { return []string{TokenCredential, SiteCredential, RegistryCredential} }
 
 // CredentialHint returns how to give a credential to prelet's units. A file in the store of systemd may be missing; an
-// absolute path in LoadCredential= may not, and systemd 252 knows no ImportCredential=. The units load bootstrap-token.
+// absolute path in LoadCredential= may not, and systemd 252 knows no ImportCredential=.
 func CredentialHint(name string) string {
 	hint := "Write it to the store of systemd: install -D -m 400 FILE /etc/credstore/" + name
-	if name == TokenCredential {
+	if slices.Contains(UnitCredentials(), name) {
 		return hint
 	}
 

@@ -17,6 +17,10 @@ func CredentialFault(name string, err error) *fault.Fault {
 	prefix := fmt.Sprintf("credential %q: ", name)
 	why := strings.TrimSuffix(nodefile.Reason(err), ": file does not exist")
 	f := &fault.Fault{Why: prefix + strings.ReplaceAll(why, prefix, "")}
+	unit := "prelet-apply"
+	if name == secret.RegistryCredential {
+		unit = "prelet-site"
+	}
 
 	switch {
 	case errors.Is(err, ErrNoCredentials): // it contains the next step
@@ -26,10 +30,10 @@ func CredentialFault(name string, err error) *fault.Fault {
 		f.Next = secret.CredentialHint(name)
 	case errors.Is(err, ErrEncrypted):
 		f.Code = fault.CredentialMissing
-		f.Next = "Let the unit do it: systemctl start prelet-apply"
+		f.Next = "Let the unit do it: systemctl start " + unit
 	case errors.Is(err, fs.ErrPermission):
 		f.Code = fault.Denied
-		f.Next = "Run as root, or let the unit do it: systemctl start prelet-apply"
+		f.Next = "Run as root, or let the unit do it: systemctl start " + unit
 	default:
 		f.Code = fault.Denied
 		if errors.Is(err, ErrUnusable) {

@@ -98,7 +98,7 @@ func newUnitCredentials(unit string, siblings []string) *unitCredentials {
 }
 
 // decodeCredentialLines returns the lines of a unit's D-Bus properties, by descending priority. Older versions of
-// systemd lack some of them, and before 249 the line of the units that names the bootstrap token.
+// systemd lack some of them, and before 249 all lines of the units themselves: these name no path.
 func decodeCredentialLines(properties map[string]any) (out []credentialLine, err error) {
 	r := reader{properties: properties}
 
@@ -135,12 +135,21 @@ func decodeCredentialLines(properties map[string]any) (out []credentialLine, err
 		}
 	}
 	_, hasEncrypted := properties["LoadCredentialEncrypted"] // since 250
-	isToken := func(l credentialLine) bool { return l.matches(secret.TokenCredential) }
-	if !hasEncrypted && !slices.ContainsFunc(out, isToken) {
-		out = append(out, credentialLine{name: secret.TokenCredential, path: secret.TokenCredential})
+	if !hasEncrypted {
+		out = append(out, unitLines()...) // after those of drop-ins, which win
 	}
 
 	return out, r.err
+}
+
+// unitLines returns the lines of the units without a path.
+func unitLines() []credentialLine {
+	lines := []credentialLine{{name: "prelet.var.*", isPattern: true}}
+	for _, name := range secret.UnitCredentials() {
+		lines = append(lines, credentialLine{name: name, path: name})
+	}
+
+	return lines
 }
 
 // read returns the bytes of a credential. The error wraps fs.ErrNotExist if the unit would start without it.

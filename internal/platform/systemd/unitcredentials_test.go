@@ -214,9 +214,14 @@ func TestDecodeCredentialLines(t *testing.T) {
 	}
 
 	none, err := decodeCredentialLines(map[string]any{"LoadState": dbus.MakeVariant("loaded")})
-	want = []credentialLine{{name: "bootstrap-token", path: "bootstrap-token"}}
+	want = []credentialLine{
+		{name: "prelet.var.*", isPattern: true},
+		{name: "bootstrap-token", path: "bootstrap-token"},
+		{name: "prelet.site", path: "prelet.site"},
+		{name: "prelet.registry", path: "prelet.registry"},
+	}
 	if err != nil || !reflect.DeepEqual(none, want) {
-		t.Errorf("systemd 247, which drops the line of the token: got %+v, %v; want %+v", none, err, want)
+		t.Errorf("systemd 247, which drops the lines of the units: got %+v, %v; want %+v", none, err, want)
 	}
 	_, err = decodeCredentialLines(map[string]any{"LoadCredential": "x"})
 	if err == nil {

@@ -3,7 +3,9 @@ package registry
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -24,7 +26,7 @@ import (
 
 const password = "canary-password"
 
-// serve starts the registry of the distribution project with TLS and a password, and returns its host and its CA.
+// serve starts the registry with a password, and returns its host and its CA.
 func serve(t *testing.T, folder string) (host, ca string) {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
@@ -34,12 +36,18 @@ func serve(t *testing.T, folder string) (host, ca string) {
 	users := filepath.Join(folder, "htpasswd")
 	write(t, users, "ci:"+string(hash)+"\n")
 
+	return serveWith(t, folder, configuration.Auth{"htpasswd": {"realm": "r", "path": users}})
+}
+
+// serveWith starts the registry of the distribution project with TLS, and returns its host and its CA.
+func serveWith(t *testing.T, folder string, auth configuration.Auth) (host, ca string) {
+	t.Helper()
 	config := &configuration.Configuration{Version: "0.1"}
 	config.Log.Level = "panic"
 	config.Log.AccessLog.Disabled = true
 	logrus.SetLevel(logrus.PanicLevel) // of what handlers.NewApp does not configure
 	config.Storage = configuration.Storage{"inmemory": {}}
-	config.Auth = configuration.Auth{"htpasswd": {"realm": "r", "path": users}}
+	config.Auth = auth
 	config.HTTP.Secret = "s"
 	s := httptest.NewUnstartedServer(handlers.NewApp(context.Background(), config))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -72,7 +80,10 @@ func prelet(t *testing.T, folder string, status int, args ...string) (stdout, st
 	var out, notes bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir = folder
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "SSL_CERT_FILE=" + filepath.Join(folder, "ca.pem")}
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "SSL_CERT_FILE=" + filepath.Join(folder, "ca.pem"),
+		"CREDENTIALS_DIRECTORY=" + filepath.Join(folder, "credentials"), // of a node's unit
+	}
 	cmd.Stdout, cmd.Stderr = &out, &notes
 	_ = cmd.Run() // its status is checked
 	if cmd.ProcessState == nil {
@@ -88,11 +99,17 @@ func prelet(t *testing.T, folder string, status int, args ...string) (stdout, st
 	return out.String(), notes.String()
 }
 
-// login writes a docker config.json.
+// login writes a docker config.json, for a person and as the credential of a node.
 func login(t *testing.T, folder, host, password string) {
 	t.Helper()
-	auth := `{"username":"ci","password":"` + password + `"}`
-	write(t, filepath.Join(folder, ".docker/config.json"), `{"auths":{"`+host+`":`+auth+`}}`)
+	loginAs(t, folder, host, `{"username":"ci","password":"`+password+`"}`)
+}
+
+func loginAs(t *testing.T, folder, host, auth string) {
+	t.Helper()
+	for _, name := range []string{".docker/config.json", "credentials/prelet.registry"} {
+		write(t, filepath.Join(folder, name), `{"auths":{"`+host+`":`+auth+`}}`)
+	}
 }
 
 // TestPushPull pushes two versions of a site, and pulls them by tag and by digest.
@@ -139,6 +156,24 @@ func TestPushPull(t *testing.T) {
 	_, notes := prelet(t, folder, 0, "site", ref+":stable")
 	if want := strings.TrimSpace(one); !strings.Contains(notes, want) {
 		t.Errorf("site: got %q, want the reference %s", notes, want)
+	}
+}
+
+// TestPushOfAnyRepository pushes a signed list without a repository, which nodes refuse from a registry.
+func TestPushOfAnyRepository(t *testing.T) {
+	folder := t.TempDir()
+	host, _ := serve(t, folder)
+	login(t, folder, host, password)
+	write(t, filepath.Join(folder, "site/a.hcl"), "locals {}\n")
+	sum := sha256.Sum256([]byte("locals {}\n"))
+	write(t, filepath.Join(folder, "site/site.sha256.sig"), "x\n")
+	for repository, isWarned := range map[string]bool{"": true, "# repository: " + host + "/sites/gpu\n": false} {
+		write(t, filepath.Join(folder, "site/site.sha256"),
+			fmt.Sprintf("# name: gpu\n# counter: 1\n%s%x  a.hcl\n", repository, sum))
+		_, notes := prelet(t, folder, 0, "push", "site", host+"/sites/gpu:stable")
+		if strings.Contains(notes, "--repository "+host+"/sites/gpu") != isWarned {
+			t.Errorf("push of a list with %q: got %q, want a warning: %t", repository, notes, isWarned)
+		}
 	}
 }
 

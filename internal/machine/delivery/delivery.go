@@ -213,8 +213,8 @@ func (u *updater) look(ctx context.Context) error {
 }
 
 // ask asks one place. Where an earlier one has failed, only a site with a higher counter than the stored one is taken:
-// a folder on the machine must not hide that the registry is not reached. A place with the digest that the first one
-// names has what the first one would have: isFirst is true for it, too.
+// a folder on the machine must not hide that the registry is not reached. isFirst is also true for a
+// place with the digest that the first one names: the site is the same.
 func (u *updater) ask(ctx context.Context, ref registry.Reference, isFirst bool) (err error) {
 	v := newVerifier(u, ref)
 	if v.signers == nil && ref.Digest == "" {
@@ -252,8 +252,8 @@ func (u *updater) ask(ctx context.Context, ref registry.Reference, isFirst bool)
 		return fault.SiteDelivery.Errorf("%s: the site %s is refused: %s", ref, digest, err)
 	}
 	if !isFirst && u.isUsable() && next.Counter <= u.record.Counter {
-		return fault.SiteDelivery.Errorf("%s: the site there (counter %d) is not newer than the stored one (%d)",
-			ref, next.Counter, u.record.Counter)
+		return fault.SiteDelivery.Errorf("%s: the site there (counter %d) is not newer than the stored one (%d), "+
+			"and the first place names another digest or none", ref, next.Counter, u.record.Counter)
 	}
 	u.record = next
 

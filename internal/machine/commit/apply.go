@@ -41,6 +41,7 @@ type ProposalInput struct {
 	NodeName string           // of the Node object; "": not checked
 	Machine  machineid.Hashes
 	Healthz  string // URL; "": not checked
+	Site     string // digest of the pulled site of the plan; "" if it has none
 	Waits    string // why the plan must not be applied now, although nothing is wrong; "" if it may
 }
 

@@ -470,6 +470,10 @@ func (r *Run) reportEnding(e ending) {
 		r.Report.Degrade(d.Code, d.Summary)
 	}
 
+	if e.on == activation.OnChange && e.planHeld == "" {
+		r.Report.SiteInPlace(e.attempt.options.Site)
+	}
+
 	switch {
 	case e.attempt.isWaiting:
 		r.Report.Note(fault.SiteDelivery, e.planHeld)

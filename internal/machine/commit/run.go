@@ -228,7 +228,7 @@ func (a *attempt) place(ctx context.Context) (activation.Outcome, error) {
 		a.held = a.options.Waits
 		a.isWaiting = true
 
-		return a.restoreInPlace(ctx)
+		return a.enterInPlace(ctx, activation.Entry{On: activation.OnResume})
 	}
 
 	switch {

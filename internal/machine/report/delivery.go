@@ -24,7 +24,7 @@ type Delivery struct {
 	Given         []string  `json:"given,omitempty"`     // by a credential or a parameter, at the last success
 	Refused       *Refused  `json:"refused,omitempty"`   // the last site that was not accepted, until one is
 
-	Used string `json:"used,omitempty"` // in status.json: the digest that the last run has evaluated
+	Used string `json:"used,omitempty"` // in status.json: the digest of the site whose plan is in place
 }
 
 // Stale says since when no look for a site has succeeded, and where the site is from; "" if the last one has. It stays
@@ -49,11 +49,42 @@ type Refused struct {
 	Reason  string `json:"reason"`
 }
 
-// Delivery sets the pulled site that the run has evaluated. nil is that of a node without delivery.
-func (r *Reporter) Delivery(d *Delivery) { r.change(func(s *Status) { s.Delivery = d }) }
+// Delivery sets the pulled site that the run evaluates, nil on a node without delivery. The site in place stays that of
+// the run before.
+func (r *Reporter) Delivery(d *Delivery) {
+	r.change(func(s *Status) {
+		used := s.siteInPlace()
+		s.Delivery = nil
+		if d != nil {
+			shown := *d
+			shown.Used = used
+			s.Delivery = &shown
+		}
+	})
+}
+
+// SiteInPlace sets the digest of the pulled site whose plan the run has put in place; "" if it evaluated none.
+func (r *Reporter) SiteInPlace(digest string) {
+	r.change(func(s *Status) {
+		if s.Delivery != nil {
+			s.Delivery.Used = digest
+		}
+	})
+}
+
+// siteInPlace returns the digest that this run, or the one before it, has set.
+func (s *Status) siteInPlace() string {
+	for ; s != nil; s = s.Last {
+		if s.Delivery != nil {
+			return s.Delivery.Used
+		}
+	}
+
+	return ""
+}
 
 // ReplaceDelivery replaces the pulled site in the status of the last run of this boot, once that has ended, but for the
-// digest that the run has evaluated.
+// digest of the site in place.
 func ReplaceDelivery(dir, bootID string, d Delivery) error {
 	s, err := changeEnded(dir, bootID, func(s *Status) {
 		if s.Delivery != nil {

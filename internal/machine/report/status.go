@@ -293,23 +293,25 @@ func (s *Status) setStage(address, state string, millis int64) {
 
 // lockTimeout limits the wait for a lock of another process: no report holds up a run.
 const (
+	lockFile    = "status.lock"
 	lockTimeout = time.Second
 	lockPause   = 5 * time.Millisecond
 )
 
-// lock keeps other processes from writing status.json until unlock is called.
+// lock keeps other processes from writing status.json until unlock is called. Only root can open its file.
 func lock(dir string) (unlock func()) {
-	folder, err := os.OpenFile(dir, unix.O_DIRECTORY, 0)
+	const mode = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), mode, 0o600)
 	if err != nil {
 		return func() {}
 	}
 	for end := time.Now().Add(lockTimeout); time.Now().Before(end); time.Sleep(lockPause) {
-		if unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			break
 		}
 	}
 
-	return func() { _ = folder.Close() }
+	return func() { _ = file.Close() }
 }
 
 // writeFile replaces a file of the run folder. Every user may read it, because it is redacted.

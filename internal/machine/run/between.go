@@ -61,11 +61,12 @@ func (o occasion) whyWaits(whyNotDrained func() string) *report.Wait {
 	return nil
 }
 
-// isPending reports whether a node has a pulled site that the last run has not evaluated.
-func isPending(n *machine.Node, last report.Status) bool {
+// isPending reports whether a node has a pulled site whose plan is not in place. The status is that of this run, or of
+// the last.
+func isPending(n *machine.Node, s report.Status) bool {
 	used := ""
-	if last.Delivery != nil {
-		used = last.Delivery.Used
+	if s.Delivery != nil {
+		used = s.Delivery.Used
 	}
 
 	return n.Delivery != nil && n.Delivery.Used != "" && n.Delivery.Used != used
@@ -130,28 +131,15 @@ func (c *driftCheck) startApply(ctx context.Context) error {
 
 // whyWaits decides, under the lock, about the plan that a run of prelet-apply.service is about to apply; "" if it may.
 // A run that a person has asked for does not wait. Any other one decides again: it was started by a check, or by a
-// verdict, or after it was killed or has failed. So a site that a failed run has evaluated must be decided about, too.
+// verdict, or after it was killed or has failed.
 func (r *nodeRun) whyWaits(ctx context.Context, p *evaluate.Plan) string {
-	var last report.Status
-	if s := r.Report.Status(); s.Last != nil {
-		last = *s.Last
-	}
-	hasFailed := last.State == report.Failed
-	isNew := isPending(r.node, last) || r.node.Delivery != nil && hasFailed
-	if r.host.Self != machine.ApplyUnit || r.env.Serve == nil || !isNew {
+	if r.host.Self != machine.ApplyUnit || r.env.Serve == nil || !isPending(r.node, r.Report.Status()) {
 		return ""
 	}
 	wait := whyPulledWaits(ctx, r.env, r.host, r.node, p)
 	if wait == nil {
 		return ""
 	}
-
-	d := *r.node.Delivery
-	d.Used = ""
-	if last.Delivery != nil && !hasFailed { // else the site would not wait any more
-		d.Used = last.Delivery.Used
-	}
-	r.Report.Delivery(&d)
 
 	return "the pulled site waits: " + wait.Why
 }

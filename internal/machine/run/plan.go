@@ -58,6 +58,9 @@ func (r *nodeRun) makePlan(ctx context.Context) commit.ProposalInput {
 	o.Healthz = commit.HealthzURL(out)
 	o.NodeName = commit.NodeName(out, r.host.Hostname)
 	o.Waits = r.whyWaits(ctx, out)
+	if n.Delivery != nil {
+		o.Site = n.Delivery.Used
+	}
 
 	return o
 }

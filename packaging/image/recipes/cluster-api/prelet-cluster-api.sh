@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a site of the configuration that Cluster API's bootstrap provider wrote for `kubeadm join`: server, pins, name,
-# taints and arguments of the kubelet. The token becomes a credential, and is gone after the next boot.
+# taints and arguments of the kubelet. The token becomes a credential, and is gone at the next boot.
 set -eu
 join=/run/kubeadm/kubeadm-join-config.yaml
 new=/run/kubeadm/site

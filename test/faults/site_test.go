@@ -139,8 +139,8 @@ func TestSiteUpdate(t *testing.T) {
 	}
 	t.Logf("killed: %v, failed: %v (calls by the site that the node has then), missed: %d of %d",
 		killed, failed, missed, tried)
-	if killed[1] == 0 || killed[2] == 0 || failed[1] == 0 || missed*2 > tried {
-		t.Errorf("got %v killed, %v failed and %d of %d missed, want the old and the new site, and few missed",
+	if killed[1] == 0 || failed[1] == 0 || missed*2 > tried { // the last call that changes something replaces the site
+		t.Errorf("got %v killed, %v failed and %d of %d missed, want the old site, and few missed",
 			killed, failed, missed, tried)
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 // times is how much larger the large input is, and most how much more of the processor it may take: 4 is in proportion,
 // 16 is the square.
-const times, most = 4, 11
+const times, most = 4, 9
 
-// Check fails the test where the work on an input of 4 times the size takes more than 11 times the processor's time.
+// Check fails the test where the work on an input of 4 times the size takes more than 9 times the processor's time.
 // prepare returns the work on an input of a size; the last call is that of the large one. A measurement is wrong now
 // and then, so that one of several is enough. No other test may run in the process meanwhile.
 func Check(t testing.TB, size int, prepare func(size int) (work func())) {

@@ -55,29 +55,36 @@ func (u KubeletUnit) Read() (line CommandLine, err error) {
 		return line, fmt.Errorf("%w: it starts %s", ErrOtherProgram, unit.Command[0])
 	}
 
-	show := func(_, text string) (*string, bool) { return &text, true }
-	start := probe.StartReader{Root: u.Root, Read: u.readPlanned, Show: show}.Describe(unit)
-	environment := kubelet.NewEnvironment(*start)
-	line.Words, line.Variables = environment.Expand(start.Words[1:]), environment.List()
-	line.Folder = start.Folder
+	line = u.expand(unit)
 	line.Missing, line.NeededAt = file.FindMissingFile(u.Root, u.Planned)
 
 	return line, nil
 }
 
+// expand returns the command line of a unit, with its environment.
+func (u KubeletUnit) expand(unit systemd.Unit) CommandLine {
+	show := func(_, text string) (*string, bool) { return &text, true }
+	start := probe.StartReader{Root: u.Root, Read: u.readPlanned, Show: show}.Describe(unit)
+	environment := kubelet.NewEnvironment(*start)
+
+	return CommandLine{Words: environment.Expand(start.Words[1:]), Variables: environment.List(), Folder: start.Folder}
+}
+
 // ReadRuntime returns the words with which a unit starts containerd, as they are written, and the file of its --config.
 func ReadRuntime(root nodefile.Root, unit string) (command []string, config string) {
 	file, _ := systemd.ReadUnitFile(root, unit) // without its files it has no words
-	command = file.Unit(kubelet.Argv).Command
-	var words []kubelet.Word
-	for _, text := range command {
-		if text == "-c" {
-			text = "--config"
+	u := file.Unit(kubelet.Argv)
+	if len(u.Command) == 0 {
+		return nil, ""
+	}
+	words := KubeletUnit{Root: root}.expand(u).Words
+	for i, w := range words {
+		if w.Text == "-c" {
+			words[i].Text = "--config"
 		}
-		words = append(words, kubelet.Word{Text: text})
 	}
 
-	return command, kubelet.FlagsOf(words).LookupPath("", "config")
+	return u.Command, kubelet.FlagsOf(words).LookupPath("", "config")
 }
 
 // readPlanned returns the text of a file as it will be.

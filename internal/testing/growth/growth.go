@@ -5,6 +5,7 @@ package growth
 import (
 	"math"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +20,8 @@ const times, most = 4, 9
 // and then, so that one of several is enough. No other test may run in the process meanwhile.
 func Check(t testing.TB, size int, prepare func(size int) (work func())) {
 	t.Helper()
-	got := compare(size, prepare)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as measure collects between calls
+	got := compare(size, prepare, used)
 	t.Logf("an input of size %d takes %.1f times the processor time of size %d", times*size, got, size)
 	if got > most {
 		const format = "processor time: got %.1f times as much for %d times the size, want at most %d times"
@@ -27,14 +29,14 @@ func Check(t testing.TB, size int, prepare func(size int) (work func())) {
 	}
 }
 
-// compare returns how many times as much the large input takes: the least of up to eight measurements.
-func compare(size int, prepare func(size int) func()) float64 {
+// compare returns how many times as much the large input takes: the least of up to twenty measurements on a clock.
+func compare(size int, prepare func(size int) func(), clock func() time.Duration) float64 {
 	small, large := prepare(size), prepare(times*size)
 	least := math.Inf(1)
-	for range 8 {
-		before := measure(small)
-		least = min(least, measure(large)/before)
-		if least <= most || least > 2*most { // certain already
+	for range 20 {
+		before := measure(small, clock)
+		least = min(least, measure(large, clock)/before)
+		if least <= most {
 			break
 		}
 	}
@@ -42,15 +44,15 @@ func compare(size int, prepare func(size int) func()) float64 {
 	return least
 }
 
-// measure returns the seconds of processor time of one call. It calls work until the sum is long enough to measure.
-func measure(work func()) float64 {
+// measure returns the seconds of one call. It calls work until the sum is long enough to measure.
+func measure(work func(), clock func() time.Duration) float64 {
 	const enough = 50 * time.Millisecond
 	runtime.GC() // of the garbage of others
 
-	began := used()
+	began := clock()
 	for calls := 1; ; calls++ {
 		work()
-		if sum := used() - began; sum >= enough {
+		if sum := clock() - began; sum >= enough {
 			return sum.Seconds() / float64(calls)
 		}
 	}

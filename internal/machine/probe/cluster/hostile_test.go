@@ -93,13 +93,13 @@ func (h hostile) setInfo(data func(n int) map[string]string) {
 	}
 }
 
-// fast are options whose waits are short; their limits are wide, for machines with other load.
+// fast are options whose waits are shorter than any attempt, as on a machine with other load; their limits are wide.
 func fast() ClientConfig {
 	return ClientConfig{
 		DialTimeout:    20 * time.Second,
 		RequestTimeout: 20 * time.Second,
-		BackoffMin:     time.Millisecond,
-		BackoffMax:     4 * time.Millisecond,
+		BackoffMin:     time.Nanosecond,
+		BackoffMax:     time.Nanosecond,
 	}
 }
 

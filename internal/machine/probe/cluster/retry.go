@@ -106,10 +106,8 @@ func (s *search) run(ctx context.Context) error {
 			return s.failed(servers)
 		}
 
-		pause = time.Until(next.notBefore)
-		if pause <= 0 {
-			continue // the attempts with other servers took longer
-		}
+		// A pause even where the attempts with other servers took longer: no server is asked twice without one.
+		pause = max(time.Until(next.notBefore), time.Millisecond)
 
 		opts.OnRetry(Retry{
 			Server: target{host: next.host}.url(),

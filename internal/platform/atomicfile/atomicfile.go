@@ -1,7 +1,7 @@
-// Package atomicfile replaces a file atomically: a reader sees either the old or the new content. File, With and Edit
-// write a temporary file in the same folder and rename it. The package must not be used for data that has to survive a
-// power cut: it makes nothing durable, and afterwards the file may be the old one or empty.
-// internal/machine/generation does that.
+// Package atomicfile replaces a file atomically: a reader sees either the old or the new content. Its functions write a
+// temporary file in the same folder and rename it. Only Durable is for data that has to survive a power cut: after
+// another function the file may then be the old one or empty. internal/machine/generation writes the managed files of a
+// node.
 package atomicfile
 
 import (
@@ -21,6 +21,35 @@ func File(name string, mode fs.FileMode, text []byte) error {
 		_, err := w.Write(text)
 		return err
 	})
+}
+
+// Durable is File for data that cannot be obtained again: when it returns, the file survives a power cut.
+func Durable(name string, mode fs.FileMode, text []byte) error {
+	err := replace(name, func(f *os.File) error {
+		_, err := f.Write(text)
+		if err == nil {
+			err = f.Chmod(mode)
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+		return wrap("write", name, err)
+	})
+	if err != nil {
+		return err
+	}
+
+	return SyncFolder(filepath.Dir(name))
+}
+
+// SyncFolder makes the names in a folder durable.
+func SyncFolder(dir string) error {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Edit is File for a file that exists, and keeps its owner, its group and its permissions.

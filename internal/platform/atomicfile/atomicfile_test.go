@@ -29,15 +29,35 @@ func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a")
 	for i, mode := range []fs.FileMode{0o600, 0o644, 0o400} {
-		text := fmt.Sprint("text ", i)
-		if err := File(name, mode, []byte(text)); err != nil {
-			t.Fatal(err)
+		for which, replace := range []func(string, fs.FileMode, []byte) error{File, Durable} {
+			text := fmt.Sprint("text ", i, which)
+			if err := replace(name, mode, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(name)
+			st, statErr := os.Stat(name)
+			if err != nil || statErr != nil || string(got) != text || st.Mode() != mode {
+				t.Errorf("%q %v, %v, %v; want %q %v", got, st.Mode(), err, statErr, text, mode)
+			}
 		}
-		got, err := os.ReadFile(name)
-		st, statErr := os.Stat(name)
-		if err != nil || statErr != nil || string(got) != text || st.Mode() != mode {
-			t.Errorf("%q %v, %v, %v; want %q %v", got, st.Mode(), err, statErr, text, mode)
-		}
+	}
+	if err := Durable(filepath.Join(dir, "none/b"), 0o600, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a folder that is missing: got %v, want an error", err)
+	}
+	if got := names(t, dir); got != "a" {
+		t.Errorf("the folder: got %s; want the file alone", got)
+	}
+}
+
+// TestDurableThroughLink replaces a file of a folder that an administrator has moved to another disk.
+func TestDurableThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "state")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Durable(filepath.Join(link, "a"), 0o600, []byte("text")); err != nil {
+		t.Errorf("through a link: got %v, want the file", err)
 	}
 	if got := names(t, dir); got != "a" {
 		t.Errorf("the folder: got %s; want the file alone", got)

@@ -48,7 +48,7 @@ func (s *session) describe(verb string, ref Reference, err error) error {
 		f.Code = fault.RegistryDenied
 		f.Next = "Give a password that may " + verb + " there: " + s.passwords
 	case errors.As(err, &untrusted):
-		f.Next = "Name the CA of this registry, if it is not one of the system's"
+		f.Next = "Name the CA of this registry: " + s.authorities
 		f.Err = cause{f.Err.Error(), err}
 	}
 

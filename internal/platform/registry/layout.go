@@ -2,13 +2,19 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content/oci"
 
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
@@ -38,13 +44,31 @@ func (l layout) Resolve(_ context.Context, name string) (none ocispec.Descriptor
 		}
 	}
 	if len(found) != 1 {
-		return none, refuse("%s has %d manifests for %q, want one", ocispec.ImageIndexFile, len(found), name)
+		return none, refuse("%s has %d manifests for %q, want one; its tags: %s",
+			ocispec.ImageIndexFile, len(found), name, listTags(index.Manifests))
 	}
 	for _, d := range found {
 		none = d
 	}
 
 	return none, nil
+}
+
+// listTags returns the tags of manifests for a message.
+func listTags(all []ocispec.Descriptor) string {
+	const most = 8
+	var tags []string
+	for _, d := range all {
+		if tag := d.Annotations[ocispec.AnnotationRefName]; tag != "" && !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	slices.Sort(tags)
+	if len(tags) > most {
+		tags = append(tags[:most], "…")
+	}
+
+	return cmp.Or(strings.Join(tags, ", "), "none")
 }
 
 // decode reads a file of the layout itself.
@@ -66,4 +90,28 @@ func (l layout) Fetch(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, e
 	text, err := nodefile.ReadFile(name, max(d.Size, 1))
 
 	return io.NopCloser(bytes.NewReader(text)), err
+}
+
+// push stores an archive with a tag. oras waits for files without an end: those that are not regular are refused, and
+// it gets the time of one read for all of its own. A push that is given up ends with the process, and may be repeated.
+func (l layout) push(ctx context.Context, tag string, archive []byte) (none ocispec.Descriptor, err error) {
+	for _, name := range []string{ocispec.ImageLayoutFile, ocispec.ImageIndexFile} {
+		info, err := nodefile.Stat(filepath.Join(l.folder, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return none, err
+		case !info.Mode().IsRegular():
+			return none, refuse("%s is a %s, and must be a file", name, nodefile.KindOf(info.Mode()))
+		}
+	}
+
+	return nodefile.Within(l.folder, func() (none ocispec.Descriptor, err error) {
+		to, err := oci.NewWithContext(ctx, l.folder)
+		if err != nil {
+			return none, err
+		}
+
+		return push(ctx, to, tag, archive)
+	})
 }

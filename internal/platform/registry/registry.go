@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -22,7 +23,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
-	"oras.land/oras-go/v2/content/oci"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -52,9 +52,13 @@ type Client struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Credential returns the password for a repository, "" for none. With the user IdentityToken it is such a token.
 	// nil: there is none.
-	Credential Credential
-	Passwords  string // the place of passwords, for messages
-	PlainHTTP  bool   // without TLS, which only a registry on this machine may use
+	Credential  Credential
+	Passwords   string // the place of passwords, for messages
+	Authorities string // where a caller names another CA, for messages
+	PlainHTTP   bool   // without TLS, which only a registry on this machine may use
+
+	// Dial connects to a registry; nil: as package net does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	Patience time.Duration // for the headers of a response, and for each next part of a body; 0 is 15 s
 	Total    time.Duration // for a call; 0 is 2 minutes
@@ -144,13 +148,11 @@ func (c *Client) Push(ctx context.Context, ref Reference, files []File) (string,
 		if err != nil {
 			return err
 		}
-		to := oras.Target(s.repo)
 		if ref.Layout != "" {
-			if to, err = oci.NewWithContext(ctx, ref.Layout); err != nil {
-				return err
-			}
+			pushed, err = layout{ref.Layout}.push(ctx, ref.Tag, archive)
+		} else {
+			pushed, err = push(ctx, s.repo, ref.Tag, archive)
 		}
-		pushed, err = push(ctx, to, ref.Tag, archive)
 
 		return err
 	})
@@ -220,7 +222,6 @@ func resolve(ctx context.Context, from source, ref Reference) (ocispec.Descripto
 	return found, check(found, ocispec.MediaTypeImageManifest, MaxManifest)
 }
 
-// findLayer returns the layer of a manifest.
 func findLayer(manifest []byte) (none ocispec.Descriptor, err error) {
 	var m ocispec.Manifest
 	if err := json.Unmarshal(manifest, &m); err != nil {

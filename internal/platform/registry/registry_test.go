@@ -14,7 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -107,7 +109,7 @@ func TestErrors(t *testing.T) {
 	anonymous := *c
 	anonymous.Credential = nil
 	untrusting := *c
-	untrusting.Roots = nil
+	untrusting.Roots, untrusting.Authorities = nil, "ca_file there"
 	plain := *c
 	plain.PlainHTTP = true
 	ended, end := context.WithCancel(t.Context())
@@ -127,7 +129,7 @@ func TestErrors(t *testing.T) {
 		{"empty layout", c, nil, "oci-layout:" + layout, fault.Registry, "no such file"},
 		{"wrong password", &denied, nil, refs[0], fault.RegistryDenied, "HTTP 401"},
 		{"no password", &anonymous, nil, refs[0], fault.RegistryDenied, "none is known"},
-		{"unknown CA", &untrusting, nil, refs[0], fault.Registry, "certificate"},
+		{"unknown CA", &untrusting, nil, refs[0], fault.Registry, "Name the CA of this registry: ca_file there"},
 		{"no server", c, nil, "127.0.0.1:1/a/b:c", fault.Registry, "refused"},
 		{"plain HTTP to TLS", &plain, nil, refs[0], fault.Registry, "400"},
 		{"plain HTTP elsewhere", &plain, nil, "registry.example.com/a:b", fault.Usage, "without TLS"},
@@ -182,6 +184,31 @@ func TestPushRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(strings.TrimSuffix(strings.TrimPrefix(refs[1], layoutScheme), ":stable")); err == nil {
 		t.Error("a refused push made the folder of the layout, want nothing written")
+	}
+}
+
+// TestPushWaitsForNothing pushes into a layout of which a file is a pipe without a writer: oras would wait for it.
+func TestPushWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"index.json", "oci-layout"} {
+		folder := t.TempDir()
+		if err := syscall.Mkfifo(filepath.Join(folder, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ref := must[Reference](t)(Parse("oci-layout:" + folder + ":stable"))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := (&Client{}).Push(t.Context(), ref, aSite())
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if want := name + " is a FIFO"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a push where %s is a pipe: got %v, want %q", name, err, want)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("a push where %s is a pipe: got no end, want an error", name)
+		}
 	}
 }
 
@@ -291,36 +318,41 @@ func TestHostileRegistries(t *testing.T) {
 	for _, m := range ociserver.Manners() {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			s := m.Start()
-			defer s.Close()
-			roots := x509.NewCertPool()
-			roots.AppendCertsFromPEM(s.CA)
-			c := &Client{
-				Roots: roots, Patience: time.Second, Total: 10 * time.Second,
-				Credential: func(context.Context, string, string) (string, string, error) { return "u", "canary-password", nil },
-			}
-
-			began := time.Now()
-			got, err := c.Pull(t.Context(), must[Reference](t)(Parse(s.Host+"/"+ociserver.Reference)))
-			took := time.Since(began)
-			text := fmt.Sprint(err)
-			if got != nil || fault.CodeOf(err) != m.Code || !strings.Contains(text, m.Text) {
-				t.Errorf("got %v, %s (%s); want nothing, a message with %q and the code %s", got, text,
-					fault.CodeOf(err), m.Text, m.Code)
-			}
-			if strings.Contains(text, "canary") || strings.Contains(text, "dTpjYW5hcnk") || s.Leaked.Load() {
-				t.Errorf("got %q, and another host was given a secret: %t; want no secret", text, s.Leaked.Load())
-			}
-			isOdd := func(r rune) bool { return !unicode.IsGraphic(r) }
-			if len([]rune(text)) > 500 || strings.ContainsFunc(text, isOdd) {
-				t.Errorf("got a message of %d characters, want one short line: %q", len([]rune(text)), text)
-			}
-			const most = 32 << 20 // with the buffers of sockets
-			if took > time.Minute || s.Requests.Load() > 30 || s.Endless.Load() > most {
-				t.Errorf("got %s, %d requests and %d endless bytes, want at most a minute, 30 and %d", took,
-					s.Requests.Load(), s.Endless.Load(), most)
-			}
+			synctest.Test(t, func(t *testing.T) { pullHostile(t, m) })
 		})
+	}
+}
+
+// pullHostile pulls from a registry with the clock of testing/synctest.
+func pullHostile(t *testing.T, m ociserver.Manner) {
+	s := m.Start()
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.CA)
+	c := &Client{
+		Roots: roots, Dial: s.Dial, Patience: time.Second, Total: 10 * time.Second,
+		Credential: func(context.Context, string, string) (string, string, error) { return "u", "canary-password", nil },
+	}
+
+	began := time.Now()
+	got, err := c.Pull(t.Context(), must[Reference](t)(Parse(s.Host+"/"+ociserver.Reference)))
+	took := time.Since(began)
+	text := fmt.Sprint(err)
+	if got != nil || fault.CodeOf(err) != m.Code || !strings.Contains(text, m.Text) {
+		t.Errorf("got %v, %s (%s); want nothing, a message with %q and the code %s", got, text,
+			fault.CodeOf(err), m.Text, m.Code)
+	}
+	if strings.Contains(text, "canary") || strings.Contains(text, "dTpjYW5hcnk") || s.Leaked.Load() {
+		t.Errorf("got %q, and another host was given a secret: %t; want no secret", text, s.Leaked.Load())
+	}
+	isOdd := func(r rune) bool { return !unicode.IsGraphic(r) }
+	if len([]rune(text)) > 500 || strings.ContainsFunc(text, isOdd) {
+		t.Errorf("got a message of %d characters, want one short line: %q", len([]rune(text)), text)
+	}
+	const most = 32 << 20 // with the buffers of sockets
+	if took > c.Total || s.Requests.Load() > 30 || s.Endless.Load() > most {
+		t.Errorf("got %s, %d requests and %d endless bytes, want at most %s, 30 and %d", took,
+			s.Requests.Load(), s.Endless.Load(), c.Total, most)
 	}
 }
 

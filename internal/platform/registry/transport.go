@@ -36,7 +36,8 @@ type session struct {
 	repo      *remote.Repository // nil for a layout
 	transport *http.Transport
 	redactor  *secret.Redactor // hides the credentials that were sent
-	passwords string           // of Client
+
+	passwords, authorities string // of Client
 
 	isTokenRefused atomic.Bool // the last token was not valid for the registry, whatever it allows
 }
@@ -54,7 +55,12 @@ func (s *session) source(ref Reference) source {
 
 // open returns a session for a reference. It sends nothing.
 func (c *Client) open(ref Reference) (*session, error) {
-	s := &session{redactor: secret.NewRedactor(), transport: &http.Transport{}, passwords: c.Passwords}
+	s := &session{
+		redactor:    secret.NewRedactor(),
+		transport:   &http.Transport{},
+		passwords:   c.Passwords,
+		authorities: c.Authorities,
+	}
 	if ref.Layout != "" {
 		return s, nil
 	}
@@ -68,6 +74,7 @@ func (c *Client) open(ref Reference) (*session, error) {
 	}
 	s.transport = &http.Transport{
 		Proxy:                  c.Proxy,
+		DialContext:            c.Dial,
 		TLSClientConfig:        &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableCompression:     true, // a digest is that of the bytes on the line

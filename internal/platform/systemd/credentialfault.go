@@ -18,7 +18,7 @@ func CredentialFault(name string, err error) *fault.Fault {
 	why := strings.TrimSuffix(nodefile.Reason(err), ": file does not exist")
 	f := &fault.Fault{Why: prefix + strings.ReplaceAll(why, prefix, "")}
 	unit := "prelet-apply"
-	if name == secret.RegistryCredential {
+	if name == secret.RegistryCredential || name == secret.SiteCredential {
 		unit = "prelet-site"
 	}
 

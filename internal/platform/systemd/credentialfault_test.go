@@ -15,8 +15,8 @@ func TestCredentialFaultNamesOnce(t *testing.T) {
 	}
 }
 
-// TestCredentialFaultNamesTheUnit checks the next step: passwords of registries are of prelet-site.service, and what the
-// units name themselves needs no drop-in.
+// TestCredentialFaultNamesTheUnit checks the next step: the place of a site and passwords of registries are of
+// prelet-site.service, and what the units name themselves needs no drop-in.
 func TestCredentialFaultNamesTheUnit(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -26,7 +26,8 @@ func TestCredentialFaultNamesTheUnit(t *testing.T) {
 		{"prelet.registry", ErrEncrypted, "Let the unit do it: systemctl start prelet-site"},
 		{"prelet.registry", fs.ErrPermission, "Run as root, or let the unit do it: systemctl start prelet-site"},
 		{"prelet.registry", fs.ErrNotExist, "install -D -m 400 FILE /etc/credstore/prelet.registry"},
-		{"prelet.site", ErrEncrypted, "Let the unit do it: systemctl start prelet-apply"},
+		{"prelet.site", ErrEncrypted, "Let the unit do it: systemctl start prelet-site"},
+		{"x", ErrEncrypted, "Let the unit do it: systemctl start prelet-apply"},
 		{"x", fs.ErrNotExist, "/etc/credstore/x, with LoadCredential=x in a drop-in of prelet.service and of prelet-apply.service"},
 	} {
 		if got := CredentialFault(c.name, c.err).Next; !strings.HasSuffix(got, c.want) {

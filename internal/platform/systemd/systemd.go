@@ -1,6 +1,7 @@
-// Package systemd is the connection to systemd: units and jobs over D-Bus, the notify socket, the credentials folder,
-// the journal, the clock and the boot id. All communication of prelet with systemd goes through a Conn or a function
-// of this package. It must not write files, and must not decide what happens to the kubelet.
+// Package systemd is the connection to systemd: units and jobs over D-Bus, the files of a unit as systemd finds them,
+// the notify socket, credentials, logind, the journal, the clock and the boot id. All communication of prelet with
+// systemd goes through a Conn or a function of this package. It must not write files, and must not decide what happens
+// to the kubelet.
 package systemd
 
 import (

@@ -1,16 +1,21 @@
 package ociserver
 
 import (
+	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -37,7 +42,8 @@ type Exchange struct {
 	Server  *Server
 }
 
-// Server is a running registry of a Manner.
+// Server is a running registry of a Manner. It is reached by Dial only, so that a test can run it on the clock of
+// testing/synctest, on which no other program of the machine makes it late.
 type Server struct {
 	Host string // with its port
 	CA   []byte // PEM
@@ -50,7 +56,18 @@ type Server struct {
 	Leaked   atomic.Bool  // Elsewhere has got a password or a token
 
 	own, other *httptest.Server
+	listeners  map[string]*listener // by port
 }
+
+// listener is one in memory.
+type listener struct {
+	*bufconn.Listener
+	port string
+}
+
+func (l *listener) Addr() net.Addr  { return l }
+func (l *listener) Network() string { return "memory" }
+func (l *listener) String() string  { return "127.0.0.1:" + l.port }
 
 // Close ends the server, and what hangs in it.
 func (s *Server) Close() {
@@ -60,16 +77,26 @@ func (s *Server) Close() {
 	}
 }
 
+// Dial connects to the server with an address, whatever the name of its host is.
+func (s *Server) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	_, port, _ := net.SplitHostPort(address)
+	if l, ok := s.listeners[port]; ok {
+		return l.DialContext(ctx)
+	}
+
+	return nil, errors.New("nothing listens at " + address)
+}
+
 // Start starts the registry of a Manner.
 func (m Manner) Start() *Server {
-	s := &Server{}
+	s := &Server{listeners: map[string]*listener{}}
 	good := &Registry{}
 	PutSite(good, Archive(Entry{Name: "site.hcl", Text: "locals {}\n"}))
-	s.own = start(!m.isPlain, func(w http.ResponseWriter, r *http.Request) {
+	s.own = s.start("5001", !m.isPlain, func(w http.ResponseWriter, r *http.Request) {
 		s.Requests.Add(1)
 		m.handle(&Exchange{w, r, good, s})
 	})
-	s.other = start(true, func(w http.ResponseWriter, r *http.Request) {
+	s.other = s.start("5002", true, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
 			s.Leaked.Store(true)
 		}
@@ -84,8 +111,8 @@ func (m Manner) Start() *Server {
 		}
 	})
 	s.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.other.Certificate().Raw})
-	s.Elsewhere = s.other.Listener.Addr().String()
-	s.Host = s.own.Listener.Addr().String()
+	s.Elsewhere = s.listeners["5002"].String()
+	s.Host = s.listeners["5001"].String()
 	if m.host != "" {
 		s.Host = strings.Replace(s.Host, "127.0.0.1", m.host, 1)
 	}
@@ -93,16 +120,25 @@ func (m Manner) Start() *Server {
 	return s
 }
 
-func start(hasTLS bool, handle http.HandlerFunc) *httptest.Server {
-	s := httptest.NewUnstartedServer(handle)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+func (s *Server) start(port string, hasTLS bool, handle http.HandlerFunc) *httptest.Server {
+	const buffer = 64 << 10
+	l := &listener{bufconn.Listen(buffer), port}
+	s.listeners[port] = l
+	server := &httptest.Server{
+		Listener: l,
+		Config: &http.Server{
+			Handler:           handle,
+			ErrorLog:          log.New(io.Discard, "", 0),
+			ReadHeaderTimeout: time.Minute,
+		},
+	}
 	if hasTLS {
-		s.StartTLS()
+		server.StartTLS()
 	} else {
-		s.Start()
+		server.Start()
 	}
 
-	return s
+	return server
 }
 
 // IsManifest and IsLayer report the kind of the request.

@@ -249,6 +249,7 @@ func manifestManners() []Manner {
 		{Name: "another artifact type", Text: "application/x", handle: manifest(`{"artifactType":"application/x"}`)},
 		{Name: "no layer", Text: "0 layers", handle: manifest(head + `]}`)},
 		{Name: "two layers", Text: "2 layers", handle: manifest(head + real + "," + real + `]}`)},
+		{Name: "a million layers", Text: "bytes", handle: manifest(head + strings.Repeat("{},", 1e6) + `{}]}`)},
 		{Name: "a layer of another type", Text: "application/x",
 			handle: manifest(head + one("application/x", sum, size) + `]}`)},
 		{Name: "a layer of 10 GB", Text: "10000000000 bytes",

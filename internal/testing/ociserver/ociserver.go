@@ -17,7 +17,6 @@ import (
 // ManifestType is the media type of an image manifest.
 const ManifestType = "application/vnd.oci.image.manifest.v1+json"
 
-// Digest returns the digest of a text.
 func Digest(text []byte) string {
 	sum := sha256.Sum256(text)
 

@@ -24,7 +24,6 @@ type Disk struct {
 	Path func(name string) string
 }
 
-// Commands returns the commands of a disk.
 func (d Disk) Commands() map[string]Command {
 	return map[string]Command{
 		"write":     d.write,
@@ -43,7 +42,6 @@ func (d Disk) Commands() map[string]Command {
 	}
 }
 
-// Facts returns the facts of a disk.
 func (d Disk) Facts() map[string]Fact {
 	return map[string]Fact{
 		"file":      {1, d.file},

@@ -18,7 +18,15 @@ import (
 // The folder of the file becomes an overlay in which the file has its content in another layer, and no digest of that.
 func SpoilFile(t testing.TB, file string) (end func()) {
 	t.Helper()
-	folder, layers := filepath.Dir(file), t.TempDir()
+
+	return SpoilFileIn(t, filepath.Dir(file), file)
+}
+
+// SpoilFileIn is SpoilFile where a folder above the file becomes the overlay, so that the folders between can be moved
+// and removed.
+func SpoilFileIn(t testing.TB, folder, file string) (end func()) {
+	t.Helper()
+	layers := t.TempDir()
 	content := layers + "/content"
 	err := errors.Join(
 		os.Mkdir(layers+"/upper", 0o755), os.Mkdir(layers+"/work", 0o755), os.Mkdir(content, 0o755),

@@ -68,7 +68,6 @@ type Document struct {
 	Rows []FactRow `json:"facts"`
 }
 
-// Describe returns the document of a language.
 func Describe(l Language) Document {
 	return Document{
 		FormatVersion: 1,

@@ -7,6 +7,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/lab/doctor/image"
 	"github.com/prelet/prelet/internal/lab/testfile"
+	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/model/kubelet/rules"
 	"github.com/prelet/prelet/stages/write"
 )
@@ -15,7 +16,7 @@ import (
 func Write(dir string) error {
 	for name, text := range referencePages() {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := userfile.MakeFolder(filepath.Dir(path)); err != nil {
 			return fault.CannotWrite.Errorf("%s", err)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

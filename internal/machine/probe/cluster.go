@@ -379,8 +379,8 @@ func (l *Live) addCredentials(req *cluster.ObjectRequest, token string) *fault.F
 	conf := ""
 
 	switch isJoined := l.membership().Joined; {
-	case isJoined && l.loose != nil:
-		return l.loose
+	case isJoined && l.identity.loose != nil:
+		return l.identity.loose
 	case isJoined:
 		conf = joined.Conf
 	case token == "":

@@ -22,20 +22,20 @@ type keptSecret struct {
 
 // KeepSecrets lets a credential that is gone keep the value that it has in a file of the generation in place.
 func (l *Live) KeepSecrets() {
-	l.secrets.Lock()
-	defer l.secrets.Unlock()
+	l.secrets.mu.Lock()
+	defer l.secrets.mu.Unlock()
 
-	l.keepsSecrets = true
+	l.secrets.isKeeping = true
 }
 
 // keepSecret returns the value of a credential that cannot be read, and err if it is in no file of the generation in
 // place. The lock of secrets is held.
 func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 	isGone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, systemd.ErrNoCredentials)
-	if !isGone || !l.keepsSecrets || l.o.Store == nil {
+	if !isGone || !l.secrets.isKeeping || l.o.Store == nil {
 		return nil, err
 	}
-	if kept, ok := l.keptSecrets[name]; ok {
+	if kept, ok := l.secrets.kept[name]; ok {
 		return kept.content, nil
 	}
 
@@ -48,7 +48,7 @@ func (l *Live) keepSecret(name string, err error) ([]byte, error) {
 		return nil, err
 	}
 
-	l.keptSecrets[name] = keptSecret{content, current.Gen, systemd.CredentialFault(name, err).Why}
+	l.secrets.kept[name] = keptSecret{content, current.Gen, systemd.CredentialFault(name, err).Why}
 	l.o.Redactor.Add(content)
 
 	return content, nil
@@ -117,10 +117,10 @@ func findSecret(
 
 // markKept marks an answer about a credential as one of the generation in place, if that is where its value is from.
 func (l *Live) markKept(name string, a tape.Answer) tape.Answer {
-	l.secrets.Lock()
-	defer l.secrets.Unlock()
+	l.secrets.mu.Lock()
+	defer l.secrets.mu.Unlock()
 
-	if kept, ok := l.keptSecrets[name]; ok {
+	if kept, ok := l.secrets.kept[name]; ok {
 		a.Stale = kept.generation
 		a.Because = fmt.Sprintf("a file of that generation has it, and now: %s", kept.because)
 	}

@@ -21,15 +21,15 @@ func (l *Live) KubeletBinary() *kubeletbin.Binary {
 
 // findKubelet finds the kubelet's binary, once.
 func (l *Live) findKubelet(ctx context.Context) *kubeletbin.Binary {
-	l.search.Lock()
-	defer l.search.Unlock()
+	l.program.mu.Lock()
+	defer l.program.mu.Unlock()
 
-	if l.binary == nil {
+	if l.program.binary == nil {
 		found := kubeletbin.Find(l.o.Root, l.cacheFile(), l.StartCommand(ctx))
-		l.binary = &found
+		l.program.binary = &found
 	}
 
-	return *l.binary
+	return *l.program.binary
 }
 
 // StartCommand returns the words with which the kubelet's unit starts it, nil if they are not known: of a recorded
@@ -89,10 +89,10 @@ func AnswerAccepts(ctx context.Context, binary *kubeletbin.Binary, mayStart bool
 
 // versionAsked returns the version of the kubelet in the answer about it; "" before that.
 func (l *Live) versionAsked() string {
-	l.search.Lock()
-	defer l.search.Unlock()
+	l.program.mu.Lock()
+	defer l.program.mu.Unlock()
 
-	return l.asked
+	return l.program.version
 }
 
 // answerDryRun returns the verdict of the kubelet's binary on a plan.
@@ -117,8 +117,8 @@ func answerConfigDump(context.Context, tape.ConfigDumpReq) tape.Answer {
 // not needed.
 func (l *Live) answerKubelet(ctx context.Context, _ tape.KubeletReq) tape.Answer {
 	k := l.membership()
-	if l.denied != nil {
-		return tape.Answer{Fault: l.denied}
+	if l.identity.denied != nil {
+		return tape.Answer{Fault: l.identity.denied}
 	}
 
 	switch v, err := l.findKubelet(ctx).Version(ctx, l.mayStart()); {
@@ -127,9 +127,9 @@ func (l *Live) answerKubelet(ctx context.Context, _ tape.KubeletReq) tape.Answer
 		k.VersionWhy = err.Error()
 	case v != "":
 		k.Version = &v
-		l.search.Lock()
-		l.asked = v
-		l.search.Unlock()
+		l.program.mu.Lock()
+		l.program.version = v
+		l.program.mu.Unlock()
 	}
 
 	if !l.isOtherMachine() {
@@ -155,13 +155,13 @@ func (l *Live) Joined() (isJoined bool, why string) {
 
 // membership returns whether this node has joined, and its identity. It has joined if kubelet.conf exists and
 // parses, its certificate matches its key and is not expired, and no generation shows that it belongs to another
-// machine. Only the fields about the identity are set, and l.denied and l.loose. It is read once.
+// machine. Only the fields about the identity are set, and l.identity.denied and l.identity.loose. It is read once.
 func (l *Live) membership() tape.KubeletAns {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.identity.mu.Lock()
+	defer l.identity.mu.Unlock()
 
-	if l.joined != nil {
-		return *l.joined
+	if l.identity.joined != nil {
+		return *l.identity.joined
 	}
 
 	n := joined.Reader{
@@ -216,9 +216,9 @@ func (l *Live) membership() tape.KubeletAns {
 		}
 	}
 
-	l.joined = &k
-	l.denied = id.Denied
-	l.loose = id.Loose
+	l.identity.joined = &k
+	l.identity.denied = id.Denied
+	l.identity.loose = id.Loose
 
 	return k
 }

@@ -65,9 +65,9 @@ func (l *Live) answerTarget(_ context.Context, r tape.TargetReq) tape.Answer {
 		}
 	}
 	if out.Loose == "" && out.SHA256 == "" {
-		l.secrets.Lock()
-		l.hidden[r.Path] = state.FileState
-		l.secrets.Unlock()
+		l.secrets.mu.Lock()
+		l.secrets.hidden[r.Path] = state.FileState
+		l.secrets.mu.Unlock()
 	}
 
 	return tape.Target.Answer(out)
@@ -76,10 +76,10 @@ func (l *Live) answerTarget(_ context.Context, r tape.TargetReq) tape.Answer {
 // Hidden returns the state of a managed file as it was compared, where the answer has no hash of its content; nil if
 // there is none. A commit checks it, to overwrite no change that another program made since.
 func (l *Live) Hidden(path string) *nodefile.FileState {
-	l.secrets.Lock()
-	defer l.secrets.Unlock()
+	l.secrets.mu.Lock()
+	defer l.secrets.mu.Unlock()
 
-	state, ok := l.hidden[path]
+	state, ok := l.secrets.hidden[path]
 	if !ok {
 		return nil
 	}

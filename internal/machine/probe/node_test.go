@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -94,6 +95,58 @@ func checkNodeNames(t *testing.T, token string) {
 			}
 			if text := fmt.Sprint(a); strings.Contains(text, other) || strings.Contains(text, otherUUID) {
 				t.Errorf("got the id of a machine in %s, want none", text)
+			}
+		})
+	}
+}
+
+// TestNodeRetryUntil: the time until which a name is tried again is that at which the attempts end, whichever limit is
+// the first: that of the reads, of the site or of the caller.
+func TestNodeRetryUntil(t *testing.T) {
+	const other = `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":{
+		"nodeInfo":{"machineID":"fedcba9876543210fedcba9876543210","systemUUID":"4c4c4544-0042-3510-8052-b4c04f564e33"},
+		"conditions":[{"type":"Ready","status":"True"}]}}`
+	s := demo.Start(demo.ServerConfig{})
+	defer s.Close()
+	s.SetNode("n1", []byte(other))
+
+	for _, c := range []struct {
+		name         string
+		site, caller time.Duration // 0: none
+		want         time.Duration
+	}{
+		{"no limit", 0, 0, nodeWait},
+		{"the site's limit", 30 * time.Second, 0, 30 * time.Second},
+		{"the caller's limit", 0, 30 * time.Second, 30 * time.Second},
+		{"the caller's limit before the site's", 60 * time.Second, 30 * time.Second, 30 * time.Second},
+		{"longer limits", 10 * time.Minute, 20 * time.Minute, nodeWait},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := t.TempDir()
+			place(t, root, "/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
+			place(t, root, "/sys/class/dmi/id/product_uuid", "4c4c4544-0042-3510-8052-b4c04f564e32\n")
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.caller > 0 {
+				ctx, cancel = context.WithTimeout(t.Context(), c.caller)
+			}
+			defer cancel()
+
+			start := time.Now()
+			var got time.Duration
+			l := newLive(t, Sources{
+				Root: root, Credentials: creds{"t": demo.Token}, Now: time.Now,
+				OnRetry: func(r Retry) {
+					got = r.Until.Sub(start)
+					cancel()
+				},
+			})
+			l.patience = 0
+			access := tape.Access{
+				Servers: []string{s.URL}, CACertHashes: []string{s.CAHash()}, Token: "t", RetryMillis: c.site.Milliseconds(),
+			}
+			_, _, _ = tape.Node.Ask(ctx, l, tape.NodeReq{Access: access, Name: "n1"}) // its answer: TestNodeName
+			if late := got - c.want; late < -time.Second || late > 20*time.Second {
+				t.Errorf("got attempts until %s after the start, want %s", got, c.want)
 			}
 		})
 	}

@@ -111,13 +111,13 @@ func (l *Live) withhold(path, text string) (string, error) {
 		return "", err
 	}
 
-	l.secrets.Lock()
-	defer l.secrets.Unlock()
+	l.secrets.mu.Lock()
+	defer l.secrets.mu.Unlock()
 	hidden := 0
 
 	return env.Withhold(l.hasFlags, func(part string) string {
 		name := fmt.Sprintf("file:%s:%d", url.QueryEscape(path), hidden)
-		l.secret[name] = []byte(part)
+		l.secrets.read[name] = []byte(part)
 		hidden++
 
 		return secret.Placeholder(name)

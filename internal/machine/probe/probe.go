@@ -1,6 +1,7 @@
-// Package probe answers the questions of a tape on a real node. Live.Ask has one function for each kind of
-// question, which calls the package that reads the answer. It is the only package that connects the cluster, the
-// hardware, files, credentials and the installed kubelet to the tape. It must not write anything.
+// Package probe answers the questions of a tape on a real node. Live.Ask has one function for each kind of question,
+// which calls the package that reads the answer. The answers of cluster, hardware, files, systemd and credentials are
+// made here only. Those of detectors and of dry runs, which start programs with a plan's input, are made by packages
+// detector and dryrun, and passed in. It must not change the node: the packages below it write only temporary folders.
 package probe
 
 import (
@@ -76,18 +77,30 @@ type Live struct {
 	patience  time.Duration // see Hurry; 0 for the site's retry
 	nodeRetry time.Duration // between two reads of a Node that belongs to another machine
 
-	secrets sync.Mutex
-	secret  map[string][]byte // as read, by name
-	learned sync.Once         // see LearnSecrets
+	secrets  secrets
+	program  program
+	identity identity
+}
 
-	hidden       map[string]nodefile.FileState // by path: see Hidden
-	keepsSecrets bool                          // see KeepSecrets
-	keptSecrets  map[string]keptSecret
+// secrets are the secrets that a Live has read.
+type secrets struct {
+	mu        sync.Mutex
+	read      map[string][]byte             // by name
+	learned   sync.Once                     // see LearnSecrets
+	hidden    map[string]nodefile.FileState // by path: see Hidden
+	isKeeping bool                          // see KeepSecrets
+	kept      map[string]keptSecret
+}
 
-	search sync.Mutex
-	binary **kubeletbin.Binary // nil until findKubelet has searched
-	asked  string              // the version that answerKubelet has returned
+// program is the kubelet's program on the node.
+type program struct {
+	mu      sync.Mutex
+	binary  **kubeletbin.Binary // nil until findKubelet has searched
+	version string              // as answerKubelet has returned it
+}
 
+// identity has the contents of kubelet.conf about the node.
+type identity struct {
 	mu     sync.Mutex
 	joined *tape.KubeletAns // nil until membership has read it
 	denied *fault.Fault     // why this user may not read kubelet.conf; set with joined
@@ -104,12 +117,13 @@ func New(o Sources) *Live {
 	}
 
 	l := &Live{
-		o:      o,
-		secret: map[string][]byte{},
-
-		keptSecrets: map[string]keptSecret{},
-		hidden:      map[string]nodefile.FileState{},
-		nodeRetry:   5 * time.Second,
+		o:         o,
+		nodeRetry: 5 * time.Second,
+		secrets: secrets{
+			read:   map[string][]byte{},
+			hidden: map[string]nodefile.FileState{},
+			kept:   map[string]keptSecret{},
+		},
 	}
 	l.past = sync.OnceValue(func() *tape.LastGood {
 		if o.Store == nil {
@@ -223,10 +237,10 @@ func (l *Live) Secret(name string) ([]byte, error) {
 		return []byte(l.o.Variables[variable].Text), nil
 	}
 
-	l.secrets.Lock()
-	defer l.secrets.Unlock()
+	l.secrets.mu.Lock()
+	defer l.secrets.mu.Unlock()
 
-	if b, ok := l.secret[name]; ok {
+	if b, ok := l.secrets.read[name]; ok {
 		return b, nil
 	}
 	if l.o.Credentials == nil {
@@ -240,7 +254,7 @@ func (l *Live) Secret(name string) ([]byte, error) {
 
 	b = slices.Clip(trimNewline(b))
 	l.o.Redactor.Add(b)
-	l.secret[name] = b
+	l.secrets.read[name] = b
 
 	return b, nil
 }

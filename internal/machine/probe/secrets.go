@@ -58,7 +58,7 @@ func (l *Live) holdsSecret(a tape.Answer) bool {
 // skipped, because a detector cannot read it either. The value of a variable that is not sensitive is not a
 // secret: it may be as common as the name of a zone.
 func (l *Live) LearnSecrets() {
-	l.learned.Do(func() {
+	l.secrets.learned.Do(func() {
 		credentials, hasNames := l.o.Credentials.(interface{ Names() ([]string, error) })
 		if !hasNames {
 			return

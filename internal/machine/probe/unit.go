@@ -167,12 +167,14 @@ func (r StartReader) Describe(u systemd.Unit) *tape.StartAns {
 		}
 	}
 
-	for _, variable := range u.Environment {
+	last := map[string]int{} // the place of each variable: a later one replaces an earlier one
+	for i, variable := range u.Environment {
+		name, _, _ := strings.Cut(variable, "=")
+		last[name] = i
+	}
+	for i, variable := range u.Environment {
 		name, text, _ := strings.Cut(variable, "=")
-		out.Sets = slices.DeleteFunc(out.Sets, func(earlier string) bool { return earlier == name })
-		delete(out.Vars, name)
-		delete(out.VarsAt, name)
-		if text == "" || isUnset(u, name, text) {
+		if last[name] != i || text == "" || isUnset(u, name, text) {
 			continue
 		}
 		out.Sets = append(out.Sets, name)

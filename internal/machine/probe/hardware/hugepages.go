@@ -33,9 +33,11 @@ func (d *detection) readHugePagesAsked() {
 	asked := map[string]int{}
 	size := standard
 	for _, word := range strings.Fields(commandLine) {
-		name, value, _ := strings.Cut(word, "=")
+		name, value, _ := strings.Cut(strings.ReplaceAll(word, `"`, ""), "=")
 		_, isAsked := asked[size]
 		switch {
+		case name == "sysctl.vm.nr_hugepages" || name == "sysctl.vm/nr_hugepages":
+			asked[standard] = sumPages(value)
 		case name == "hugepagesz" || name == "default_hugepagesz":
 			size = parsePageSize(value)
 		case name == "hugepages" && !isAsked:
@@ -53,9 +55,14 @@ func (d *detection) readHugePagesAsked() {
 	d.facts.Memory.HugePagesAsked = asked
 }
 
-// parsePageSize returns a size with a suffix, 2M or 1g, as Kubernetes writes it.
+// parsePageSize returns a size as the kernel reads it, 2M, 1g, 1GB or 1073741824, as Kubernetes writes it.
+// Source: lib/cmdline.c, memparse.
 func parsePageSize(s string) string {
-	size, _ := kubelet.ParseQuantity(strings.ToUpper(s) + "i") // else 0
+	s = strings.ToUpper(s)
+	if end := strings.IndexAny(s, "KMGT"); end >= 0 {
+		s = s[:end+1] + "i"
+	}
+	size, _ := kubelet.ParseQuantity(s) // else 0
 
 	return binaryQuantity(max(size.Value(), 0) / 1024)
 }

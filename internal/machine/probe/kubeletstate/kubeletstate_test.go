@@ -220,6 +220,13 @@ func TestNodeObject(t *testing.T) {
 		if _, err := p.NodeObject(t.Context(), "n1"); err != nil {
 			t.Errorf("%d %s: got %v, want the node of the certificate's name", c.Code, c.Body, err)
 		}
+		// A plan without a name asks for the node of the certificate, and a message names that node.
+		p, asked = newProbe(t, "n1", answer)
+		_, err := p.NodeObject(t.Context(), "")
+		isNamed := err == nil || strings.Contains(err.Error(), "node n1")
+		if verdictOf(err) != c.State || *asked != "GET /api/v1/nodes/n1" || !isNamed {
+			t.Errorf("%d %s, no name: got %v after %q, want %s of node n1", c.Code, c.Body, err, *asked, c.State)
+		}
 	}
 }
 

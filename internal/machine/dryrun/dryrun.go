@@ -1,5 +1,7 @@
-// Package dryrun asks the binary of a kubelet whether it accepts the command line and the configuration of a plan,
-// before anything is written. It reads the files that the kubelet reads, and writes a private folder that it removes.
+// Package dryrun asks the binaries of a kubelet and of containerd whether they accept a plan, before any of its files
+// is written: Asker for the kubelet's command line and configuration, RuntimeAsker for containerd's files. It reads
+// the files that the two read, those of their units too, and the credentials in files of the plan. Package kubeletbin
+// starts the binaries, and puts these files into a private folder that it removes.
 package dryrun
 
 import (

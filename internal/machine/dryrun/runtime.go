@@ -152,7 +152,11 @@ func (c *runtimeFiles) readFiles() (late error) {
 			continue
 		}
 		text, err := c.readFile(f.Path)
+		link, _ := nodefile.Readlink(c.Root.Path(f.Path))
 		switch {
+		case err != nil && err.Code == fault.Absent && !strings.HasPrefix(link, "/run/"): // a link to nothing
+			c.refuseMissing(f.Path, f.Path)
+			return nil
 		case err != nil:
 			return err
 		case len(text) > maxRuntimeFile || len(c.run.Files) == maxRuntimeFiles:
@@ -175,13 +179,17 @@ func (c *runtimeFiles) readFiles() (late error) {
 				late = fmt.Errorf("%s imports %s, which does not exist yet", f.Path, i.Path)
 				continue
 			}
-			c.File = f.Path // `config dump` of containerd 2 ignores what its start refuses
-			c.Refusal = fmt.Sprintf("open %s: no such file or directory", i.Path)
+			c.refuseMissing(f.Path, i.Path)
 			return nil
 		}
 	}
 
 	return late
+}
+
+// refuseMissing refuses a file that needs another one: `config dump` of containerd 2 ignores what its start refuses.
+func (c *runtimeFiles) refuseMissing(file, missing string) {
+	c.File, c.Refusal = file, fmt.Sprintf("open %s: no such file or directory", missing)
 }
 
 // readFile reads a file as it will be. Without a root file, a containerd that was named gets one for usual drop-ins.

@@ -3,6 +3,7 @@ package dryrun
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,6 +37,7 @@ func TestRuntimeAnswer(t *testing.T) {
 		site    = "/etc/containerd/conf.d/90-site.toml"
 		other   = "/etc/containerd/conf.d/10-other.toml"
 		hidden  = "/etc/containerd/conf.d/.99-hidden.toml"
+		linked  = "/etc/containerd/conf.d/99-linked.toml"
 		imports = "imports = [\"/etc/containerd/conf.d/*.toml\", \"/opt/named.toml\"]\n"
 	)
 	whole := func(change map[string]string) map[string]string {
@@ -55,6 +57,7 @@ func TestRuntimeAnswer(t *testing.T) {
 		files   []desired.File
 		changed []string
 		absent  bool
+		link    string // what a drop-in of others links to
 		refusal string
 		file    string
 		code    fault.Code
@@ -101,6 +104,17 @@ func TestRuntimeAnswer(t *testing.T) {
 			root:  whole(map[string]string{config: "imports = [\"/run/later.toml\", \"/etc/containerd/conf.d/*.toml\"]\n"}),
 			files: write(site, "x = 1\n"), code: fault.RuntimeConfig,
 		},
+		"a link to nothing": {
+			root: whole(nil), files: write(site, "x = 1\n"), link: "/opt/gone.toml",
+			refusal: "open " + linked + ": no such file", file: linked,
+		},
+		"a link to nothing below /run": {
+			root: whole(nil), files: write(site, "x = 1\n"), link: "/run/later.toml", code: fault.RuntimeConfig,
+		},
+		"a link to a file": {
+			root: whole(map[string]string{"/opt/x.toml": "bad = 8\n"}), files: write(site, "x = 1\n"), link: "/opt/x.toml",
+			refusal: "bad = 8", file: linked,
+		},
 		"an import of an import": {
 			root:    whole(map[string]string{"/opt/named.toml": "imports = [\"more.toml\"]\n", "/opt/more.toml": "x = 1\n", site: ""}),
 			files:   write("/opt/more.toml", "x = 2\n"),
@@ -117,6 +131,22 @@ func TestRuntimeAnswer(t *testing.T) {
 				"/opt/c.toml":                            "imports = [\"*.d/x.toml\"]\n", "/opt/e.d/x.toml": "bad = 7\n",
 			},
 			files: write("/opt/e.d/y.toml", ""), changed: []string{"/opt/c.toml"}, refusal: "bad = 7", file: "/opt/e.d/x.toml",
+		},
+		"a root file that a variable names": {
+			root: map[string]string{
+				"/etc/systemd/system/containerd.service": "[Service]\nEnvironment=CONTAINERD_CONFIG=/opt/c.toml\n" +
+					"ExecStart=/usr/bin/containerd --config ${CONTAINERD_CONFIG}\n",
+				"/opt/c.toml": "bad = 9\n",
+			},
+			files: write("/opt/c.toml", "bad = 9\n"), changed: []string{"/opt/c.toml"}, refusal: "bad = 9", file: "/opt/c.toml",
+		},
+		"a root file that a variable in a file names": {
+			root: map[string]string{
+				"/etc/systemd/system/containerd.service": "[Service]\nEnvironmentFile=-/etc/default/containerd\n" +
+					"ExecStart=/usr/bin/containerd $ARGS\n",
+				"/etc/default/containerd": "ARGS=-c /opt/c.toml\n", "/opt/c.toml": "bad = 9\n",
+			},
+			refusal: "bad = 9", file: "/opt/c.toml",
 		},
 		"behind a script": {
 			root: whole(map[string]string{
@@ -139,6 +169,11 @@ func TestRuntimeAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			osfile.WriteTree(t, root, c.root)
+			if c.link != "" {
+				if err := os.Symlink(c.link, root+linked); err != nil {
+					t.Fatal(err)
+				}
+			}
 			program := filepath.Join(root, "usr/bin/containerd")
 			osfile.Write(t, program, fakeContainerd, 0o755)
 			a := RuntimeAsker{Root: nodefile.Root(root), Redactor: secret.NewRedactor(), Folder: t.TempDir()}

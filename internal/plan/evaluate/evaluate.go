@@ -1,8 +1,9 @@
 // Package evaluate turns a site and the answers of a world (a machine, its cluster, or a recording of them) into a
 // plan: one function, (site, world) → plan. Run calls the steps check, settings, prepare, gather, decide, render,
-// rules, name, observe and diff, in this order; each step returns a value and its findings. The package reads only
-// through one tape, writes nothing, and a step never changes the result of another step. The knowledge of a step about
-// the kubelet, or about files of other programs, is in a package next to it.
+// rules, name, observe, diff and runtime, in this order, up to the first with an error; each returns a value and its
+// findings. Check evaluates a site over sample machines, without a world. The package writes nothing, and reads only
+// through one tape; a check reads the locks of detectors from its source. A step never changes the result of another
+// one. The knowledge of a step about the kubelet, or about files of other programs, is in a package next to it.
 package evaluate
 
 import (
@@ -454,6 +455,11 @@ func (p *progress) runRuntimeCheck(ctx context.Context) {
 			r.Changed = append(r.Changed, c.File.Path)
 		}
 		r.Files = append(r.Files, c.File)
+	}
+	for _, u := range p.changed.Units { // of a drop-in of the unit, which containerd does not read
+		if u.Unit.Unit == "containerd.service" && len(u.Because) > 0 {
+			r.Changed = nil
+		}
 	}
 	runLimited(ctx, p, func() (struct{}, Findings) {
 		return struct{}{}, Findings{Collector: r.AskRuntime(ctx, p.tape, p.finished)}

@@ -40,7 +40,6 @@ func (f *Findings) add(more Findings) {
 	*f = f.join(more)
 }
 
-// newFindings returns findings that are diagnostics.
 func newFindings(ds ...*hcl.Diagnostic) (found Findings) {
 	found.Report(ds...)
 

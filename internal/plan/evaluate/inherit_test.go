@@ -196,6 +196,7 @@ func TestInheritedFlags(t *testing.T) {
     exit 10
     error flags-invalid
     "#" is not a flag
+    A # inside the quotes does not begin a comment.
 - name: a word that is not a flag, in a file that the unit does not read
   own: '--v=2 # old'
   unit: '{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["/var/lib/kubelet/kubeadm-flags.env"]}'
@@ -281,6 +282,7 @@ func TestInheritedFlags(t *testing.T) {
     exit 0
     warning flags-invalid
     "garbage" is not a flag
+    !inside the quotes
     /var/lib/kubelet/kubeadm-flags.env
     --v=3
 - name: kubeadm's file without its variable

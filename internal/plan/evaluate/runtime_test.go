@@ -3,6 +3,8 @@ package evaluate
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +39,7 @@ func TestRuntimeVerdict(t *testing.T) {
 		"refuses, and names no file": {own, refuses(""), []string{"error", "refuses its configuration: got `4`"}, 0, true, false},
 		"no answer": {
 			own, tape.Failure(fault.RuntimeConfig, program+": no answer within 10s", ""),
-			[]string{"warning", "was not asked about the plan", "no answer within 10s"}, 0, true, true,
+			[]string{"warning", "was not asked about the plan", "no answer within 10s", "try `containerd config dump`"}, 0, true, true,
 		},
 		"not asked":               {file: own, answer: tape.Failure(fault.Unread, "", ""), isAsked: true},
 		"a file that others read": {file: "/etc/x.conf", answer: refuses("")},
@@ -104,5 +106,46 @@ func checkRuntimeFinding(t *testing.T, run string, p *Plan, want []string, line 
 	isRefused := len(want) > 0 && want[0] == "error"
 	if p.Complete == isRefused && context.Cause(t.Context()) == nil {
 		t.Errorf("%s: got complete %t, want %t", run, p.Complete, !isRefused)
+	}
+}
+
+// TestRuntimeRestart: a file that containerd does not read, and that restarts it, lets it judge all that it reads.
+func TestRuntimeRestart(t *testing.T) {
+	const (
+		dropIn = "/etc/systemd/system/containerd.service.d/10-proxy.conf"
+		other  = "/etc/containerd/conf.d/99-other.toml"
+		text   = "[Service]\n"
+	)
+	refuses := tape.ConfigDump.Answer(tape.ConfigDumpAns{Refusal: "got `4`", File: other, Program: "containerd"})
+	for name, c := range map[string]struct {
+		unit    string
+		inPlace string // the content of the drop-in
+		isAsked bool
+	}{
+		"restarted":   {unit: "containerd.service", isAsked: true},
+		"nothing new": {unit: "containerd.service", inPlace: text},
+		"other unit":  {unit: "docker.service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := tape.TargetAns{Exists: c.inPlace != "", Mode: 0o644}
+			if target.Exists {
+				target.SHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(c.inPlace)))
+			}
+			block := strings.Replace(fileBlock(dropIn, `[Service]\n`), "path", "notify = [stage.restart.r]\n    path", 1)
+			site := mustParse(t, rulesSite("{}", block)+"stage \"restart\" \"r\" {\n  unit = \""+c.unit+"\"\n}\n")
+			var asked []judge.FinishedRuntime
+			p := Run(t.Context(), site, RunInput{
+				Source: usualWith(map[tape.Kind]tape.Answer{
+					tape.KindConfigDump: refuses, tape.KindTarget: tape.Target.Answer(target),
+				}),
+				FinishedRuntime: func(r judge.FinishedRuntime) { asked = append(asked, r) },
+			})
+			if (len(asked) == 1) != c.isAsked || c.isAsked && asked[0].Changed != nil {
+				t.Errorf("got asked %+v; want asked %t, about all files", asked, c.isAsked)
+			}
+			if isRefused := p.Code() == fault.RuntimeConfig; isRefused != c.isAsked {
+				t.Errorf("got %s; want refused %t", showPlan(p), c.isAsked)
+			}
+		})
 	}
 }

@@ -159,7 +159,6 @@ func isAboutSample(m SampleMachine, d *hcl.Diagnostic) bool {
 	return origin.IsNote(d) && (isOfMachine || origin.CodeOf(d) == fault.NullFact)
 }
 
-// Add adds a diagnostic of a machine.
 func (all *MachineFindings) Add(machine string, d *hcl.Diagnostic) {
 	key := makeKey(d)
 	i := slices.IndexFunc(*all, func(f machineFinding) bool {

@@ -1,5 +1,7 @@
-// Package judge decides whether the installed kubelet would start with a finished node, and use all of it: by a dry run
-// of its binary, and by the rules for what that does not cover.
+// Package judge decides whether the installed kubelet would start with a finished node, and use all of it: AskBinary by
+// a dry run of its binary, CheckRules by the rules for what that does not cover, with warnings of a machine that
+// lacks something for a kubelet (host.go). AskRuntime asks whether the container runtime accepts the files that a plan
+// changes. The package asks through the tape only, and starts nothing.
 package judge
 
 import (

@@ -48,7 +48,7 @@ func (r FinishedRuntime) AskRuntime(
 		const summary = "The container runtime was not asked about the plan"
 		found.Degrade(fault.RuntimeConfig, summary+": "+ans.Why())
 		found.Warn(fault.RuntimeConfig, hcl.Range{}, summary, "%s",
-			stages.Sentence(ans.Why(), "If it refuses its configuration, its restart is rolled back"))
+			stages.Sentence(ans.Why(), "A rollback does not help against others' files: try `containerd config dump`"))
 	case a.Refusal != "":
 		r.report(&found, a)
 	}

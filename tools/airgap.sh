@@ -6,6 +6,12 @@
 set -euo pipefail
 [ $# = 3 ] || { echo "usage: airgap.sh LAYOUT SITE RELEASE" >&2; exit 64; }
 layout=$(realpath -m "$1") site=$(realpath "$2") release=$(realpath "$3")
+for file in site.sha256 site.sha256.sig; do
+	[ -f "$site/$file" ] || {
+		echo "airgap.sh: $site is not signed: it has no $file, and nodes with keys refuse it. Sign it: prelet site sign $site --key FILE" >&2
+		exit 65
+	}
+done
 cd "$(dirname "$0")/.."
 
 GOOS='' GOARCH='' CGO_ENABLED=0 "${GO:-go}" build -trimpath -buildvcs=false -modfile=tools/oras/go.mod \

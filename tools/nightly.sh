@@ -53,7 +53,7 @@ run() { # run PART
 	autoscalers) make e2e-autoscalers ;;
 	arm64) emulate && make e2e-arm64 ;;
 	test-arm64) emulate && make test-arm64 ;;
-	newcomer) make check-newcomer ROWS="spaces umask" WHOLE=1 ;;
+	newcomer) make check-newcomer ROWS="readme spaces umask" WHOLE=1 ;;
 	hostile) make e2e-hostile ;;
 	agreement) make kubelet-agreement N=40 ;;
 	upgrades) make kubelet-upgrades N=400 ;;

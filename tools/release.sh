@@ -24,7 +24,12 @@ command -v dpkg-deb >/dev/null || missing+=(dpkg)
 echo '#include <dlfcn.h>' | $(go env CC) -E - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
 [ -z "${RELEASE_KEY_FILE:-}" ] || command -v ssh-keygen >/dev/null || missing+=(openssh-client)
 [ -z "${RELEASE_GPG_FILE:-}" ] || command -v gpgv >/dev/null || missing+=(gpg gpgv)
-[ -z "${RELEASE_VERITY_FILE:-}" ] || command -v systemd-repart >/dev/null || missing+=(systemd-repart)
+if [ -n "${RELEASE_VERITY_FILE:-}" ]; then
+	export PATH=$PATH:/usr/sbin # of veritysetup
+	command -v systemd-repart >/dev/null || missing+=(systemd-repart)
+	command -v veritysetup >/dev/null || missing+=(cryptsetup-bin)
+	command -v openssl >/dev/null || missing+=(openssl)
+fi
 if [ ${#missing[@]} -gt 0 ]; then
 	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || {
 		echo "missing: apt-get install ${missing[*]}" >&2

@@ -25,13 +25,18 @@ esac
 reinstall="install the package prelet again, then: systemctl restart prelet"
 start="(systemctl cat prelet.service), then: systemctl daemon-reload && systemctl start prelet.service"
 # The folders that systemd opens for prelet.service before it starts the program, and whose file system does not answer.
-# It takes a second: prelet.service starts again after two, and then the kubelet would wait for it.
+# It takes half a second: prelet.service starts again after two, and then the kubelet would wait for it.
 unanswered=
 if $works && [ "$(ask Result)" = timeout ] && [ "$(ask ExecMainStartTimestampMonotonic)" = 0 ]; then
-	for folder in $state /var/lib/kubelet; do
-		timeout 0.5 stat $folder >/dev/null 2>&1
-		[ $? != 124 ] || unanswered="$unanswered $folder"
-	done
+	unanswered=$(
+		for folder in $state /var/lib/kubelet; do
+			{
+				timeout 0.5 stat $folder >/dev/null 2>&1
+				[ $? != 124 ] || printf ' %s' $folder
+			} &
+		done
+		wait
+	)
 fi
 
 case $works,$load in

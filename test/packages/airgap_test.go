@@ -2,6 +2,7 @@ package packages
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -34,6 +35,24 @@ func TestAirGap(t *testing.T) {
 	offline(t, dir, "chroot image-root prelet site update", "")
 	if stored, _ := filepath.Glob(r.dir + "/var/lib/prelet/sites/sha256-*/gpu.hcl"); len(stored) != 1 {
 		t.Errorf("the site of the layout on the node: got the files %q, want one", stored)
+	}
+}
+
+// TestAirGapUnsigned packs a site without a list and one without a signature, which no node with keys would take: both
+// are refused, and no layout is made.
+func TestAirGapUnsigned(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	layout, site := filepath.Join(dir, "layout"), filepath.Join(dir, "site")
+	must(t, os.Mkdir(site, 0o755))
+	for _, missing := range []string{"site.sha256", "site.sha256.sig"} {
+		text, err := exec.CommandContext(t.Context(), "../../tools/airgap.sh", layout, site, dir).CombinedOutput()
+		want := "is not signed: it has no " + missing + ", and nodes with keys refuse it. Sign it: prelet site sign"
+		_, made := os.Stat(layout)
+		if err == nil || !strings.Contains(string(text), want) || !os.IsNotExist(made) {
+			t.Errorf("without %s: got %v and %q, a layout: %v; want it refused with %q", missing, err, text, made, want)
+		}
+		must(t, os.WriteFile(filepath.Join(site, missing), nil, 0o644))
 	}
 }
 

@@ -33,6 +33,7 @@ done <<-EOF
 	mcopy mtools
 	mksquashfs squashfs-tools
 	systemd-repart systemd-repart
+	veritysetup cryptsetup-bin
 	openssl openssl
 	setfiles policycoreutils
 EOF

@@ -88,7 +88,7 @@ func TestExtension(t *testing.T) {
 	m.put("/etc/verity.d/prelet.crt", string(certificate))
 	m.run("mv", "/var/lib/verity.raw", "/var/lib/extensions/prelet.raw")
 	m.run("mv", "/var/lib/detector.raw", "/var/lib/extensions/prelet-detector-lldp.raw")
-	m.put("/etc/prelet/lldp.hcl", "detector \"lldp\" {}\nstage \"detect-hw\" \"switch\" {}\n")
+	m.put("/etc/prelet/lldp.hcl", "detector \"lldp\" {}\n")
 	m.reboot()
 	m.healthy()
 	if got := m.run("prelet", "detect"); !strings.Contains(got, "lldp  ok") {

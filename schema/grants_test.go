@@ -19,10 +19,20 @@ func TestGrants(t *testing.T) {
 - {path: /dev, devices: all devices}
 - {path: /dev/*, devices: all devices}
 - {path: '/dev/??*', devices: all devices}
+- {path: '/dev/[a-z]*', devices: all devices}
+- {path: '/dev/[^x]*', devices: all devices}
+- {path: '/dev/[a-z]*[0-9]', devices: all devices}
+- {path: '/dev/*m*', devices: all devices}
+- {path: '/d?v', devices: all devices}
+- {path: '/d*/*', devices: all devices}
+- {path: '/dev/[sv]d*'}
+- {path: '/dev/infiniband/uverbs[0-9]*'}
 - {path: /dev/**, devices: '**', read: '**'}
 - {path: /, devices: the whole machine, read: the whole machine}
 - {path: //, devices: the whole machine, read: the whole machine}
 - {path: /*, devices: every folder, read: every folder}
+- {path: '/[a-z]*/nvidia0', devices: every folder, read: every folder}
+- {path: '/???/nvidia0', devices: every folder, read: every folder}
 - {path: /*/nvidia0, devices: every folder, read: every folder}
 - {path: dev/nvidia0, devices: '"/dev/nvidia0"', read: '"/dev/nvidia0"'}
 - {path: /dev/../dev/nvidia0, devices: '"/dev/nvidia0"', read: '"/dev/nvidia0"'}

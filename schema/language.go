@@ -578,11 +578,23 @@ func grantable(l []string) error {
 			return fmt.Errorf("%q has **, and folders below are granted with their folder: "+form, p, "/dev/nvidia*")
 		case !path.IsAbs(p) || path.Clean(p) != p:
 			return fmt.Errorf("%q cannot be granted: "+form, p, example)
-		case strings.Trim(strings.Split(p, "/")[1], "*") == "":
+		case matchesTwo("/"+strings.Split(p, "/")[1], "/etc", "/usr", "/var", "/dev"):
 			return fmt.Errorf("%q would grant every folder of the machine: "+form, p, "/var/lib/NAME")
 		}
 	}
 	return nil
+}
+
+// matchesTwo reports whether a pattern means two of some names that have nothing in common.
+func matchesTwo(pattern string, names ...string) bool {
+	count := 0
+	for _, name := range names {
+		if isMatch, _ := path.Match(pattern, name); isMatch {
+			count++
+		}
+	}
+
+	return count > 1
 }
 
 // grantableDevices also refuses all of /dev: a detector that may open each disk, and memory, is not contained.
@@ -591,10 +603,10 @@ func grantableDevices(l []string) error {
 		return err
 	}
 	for _, p := range l {
-		isAll := p == "/dev" || strings.HasPrefix(p, "/dev/") && strings.Trim(p[len("/dev/"):], "*?") == ""
-		if isAll {
-			return fmt.Errorf("%q would grant all devices, disks and memory among them: name those that the detector "+
-				"needs, such as \"/dev/nvidia*\"; prelet detectors list shows what it asks for", p)
+		isFolder, _ := path.Match(p, "/dev")
+		if isFolder || matchesTwo(p, "/dev/mem", "/dev/sda", "/dev/nvme0n1", "/dev/tty0", "/dev/loop0") {
+			return fmt.Errorf("%q would grant all devices or many kinds, disks or memory among them: name those that the "+
+				"detector needs, such as \"/dev/nvidia*\"; prelet detectors list shows what it asks for", p)
 		}
 	}
 	return nil

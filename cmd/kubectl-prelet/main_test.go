@@ -41,10 +41,14 @@ var apiNodes = map[string]string{
 		`{"f:metadata":{"f:annotations":{"f:prelet.github.io/generation":{}}}}}]},"spec":{"unschedulable":true},` +
 		`"status":{"conditions":[{"type":"Ready","status":"True"}],"nodeInfo":{"kubeletVersion":"v1.37.1"}}}`,
 	"n2": `{"kind":"Node","metadata":{"name":"n2"},"status":{"conditions":[{"type":"Ready","status":"Unknown",` +
-		`"message":"Kubelet stopped posting node status."}]}}`,
+		`"message":"Kubelet stopped posting node status."},{"type":"example.com/Checked","status":"True",` +
+		`"reason":"StaleSite","message":"healthy; no look for a site has succeeded yet"}]}}`,
 	"n3": `{"kind":"Node","metadata":{"name":"n3","annotations":{"prelet.github.io/generation":"4","prelet.github.io/plan":` +
 		`"sha256:aaaa","prelet.github.io/revision":"v1","prelet.github.io/site":"sha256:bbbb",` +
-		`"prelet.github.io/ring":"canary"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`,
+		`"prelet.github.io/ring":"canary"}},"status":{"conditions":[{"type":"Ready","status":"True"},` +
+		`{"type":"example.com/Checked","status":"True","reason":"StaleSite","message":"the kubelet is healthy, and all ` +
+		`checks of the site hold; no look for a site has succeeded since 2026-01-01T09:00:00Z (oci://r.example/gpu:one)"},` +
+		`{"type":"example.com/Other","status":"True","reason":"Other","message":"no look for a site has succeeded"}]}}`,
 	"n4": `{"kind":"Node","metadata":{"name":"n4","annotations":{"prelet.github.io/generation":"x"}}}`,
 }
 
@@ -103,22 +107,22 @@ func TestList(t *testing.T) {
 		args, want, summary string
 	}{
 		{"", head +
-			"n3     Ready                      4            aaaa           v1         -\n" +
 			"n2     NotReady                   -            -              -          no report\n" +
+			"n3     Ready                      4            aaaa           v1         -\n" +
 			"n4     Unknown                    -            -              -          report is damaged\n" +
 			"n1     Ready,SchedulingDisabled   7            0123456789ab   v2         stale\n",
-			"nodes: 4, degraded: 1, without a report: 1, with a damaged report: 1, with a site that waits: 1, revision v1: 1, revision v2: 1\n"},
+			"nodes: 4, degraded: 1, without a report: 1, with a damaged report: 1, with a site that waits: 1, with a stale site: 2, revision v1: 1, revision v2: 1\n"},
 		{"--selector wave=1",
 			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED\n" +
 				"n3     Ready    4            aaaa   v1         -\n",
-			"nodes: 1, degraded: 0, revision v1: 1\n"},
-		{"-l wave=1 --degraded", "", "nodes: 1, degraded: 0, revision v1: 1\n"},
+			"nodes: 1, degraded: 0, with a stale site: 1, revision v1: 1\n"},
+		{"-l wave=1 --degraded", "", "nodes: 1, degraded: 0, with a stale site: 1, revision v1: 1\n"},
 		{"-l wave=typo --degraded", "",
 			`No node has the labels "wave=typo": kubectl get nodes --show-labels lists them.` + "\n"},
 		{"-l wave=1 -o wide",
-			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED   KUBELET   CHANGED   SITE   RING     WAITS\n" +
-				"n3     Ready    4            aaaa   v1         -          -         -         bbbb   canary   -\n",
-			"nodes: 1, degraded: 0, revision v1: 1\n"},
+			"NODE   STATUS   GENERATION   PLAN   REVISION   DEGRADED   KUBELET   CHANGED   SITE   RING     WAITS   STALE\n" +
+				"n3     Ready    4            aaaa   v1         -          -         -         bbbb   canary   -       yes\n",
+			"nodes: 1, degraded: 0, with a stale site: 1, revision v1: 1\n"},
 	} {
 		out, summary, err := runPlugin(t, s, strings.Fields(c.args)...)
 		if out != c.want || summary != c.summary || err != nil {
@@ -143,8 +147,8 @@ func TestShow(t *testing.T) {
 	s := serveNodes(t)
 	for args, want := range table.YAML[map[string][]string](t, `
 n1: ["generation  7\n", "site        sha256:5555555555555555\n", "ring        one\n", "waits       drain: it has pods\n", "revision    v2\n", "stale: ConfigMap x is of an earlier boot?[2J\n", "explain code/stale\n", '2026']
-show n2: ['NotReady: Kubelet stopped posting', 'report  none: the site has no annotations {}', prelet status]
-show n3: ["degraded    no\n"]
+show n2: ['NotReady: Kubelet stopped posting', "stale site  healthy; no look for a site has succeeded yet\n", 'report      none: the site has no annotations {}', prelet status]
+show n3: ["degraded    no\n", "stale site  the kubelet is healthy, and all checks of the site hold; no look for a site has succeeded since 2026-01-01T09:00:00Z (oci://r.example/gpu:one)\n"]
 n4: ['annotation prelet.github.io/generation is "x", not the number of a generation']
 `) {
 		out, _, err := runPlugin(t, s, strings.Fields(args)...)

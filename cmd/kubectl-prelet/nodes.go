@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/prelet/prelet/internal/model/kubelet/annotation"
+	"github.com/prelet/prelet/internal/model/kubelet/condition"
 	"github.com/prelet/prelet/internal/model/texts"
 )
 
@@ -31,8 +32,9 @@ type node struct {
 	Status  string              `json:"status"` // as kubectl get nodes shows it
 	Why     string              `json:"status_message,omitempty"`
 	Kubelet string              `json:"kubelet_version"`
-	Report  *annotation.Content `json:"report"`            // null: the node has not reported
-	Problem string              `json:"problem,omitempty"` // why the report cannot be read
+	Report  *annotation.Content `json:"report"`               // null: the node has not reported
+	Problem string              `json:"problem,omitempty"`    // why the report cannot be read
+	Stale   string              `json:"stale_site,omitempty"` // the message of the condition that says so
 	Time    *time.Time          `json:"report_changed,omitempty"`
 }
 
@@ -44,6 +46,9 @@ func newNode(from *corev1.Node) node {
 	n := node{Name: from.Name, Status: "Unknown", Kubelet: from.Status.NodeInfo.KubeletVersion}
 
 	for _, c := range from.Status.Conditions {
+		if c.Reason == condition.StaleSite {
+			n.Stale = c.Message
+		}
 		switch {
 		case c.Type != corev1.NodeReady:
 		case c.Status == corev1.ConditionTrue:

@@ -66,7 +66,7 @@ func (n node) rank() int {
 		return 3
 	case n.Problem != "":
 		return 2
-	case n.Report == nil:
+	case n.Report == nil, n.Stale != "":
 		return 1
 	}
 
@@ -138,10 +138,15 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 		{Name: "Site", Priority: 1},
 		{Name: "Ring", Priority: 1},
 		{Name: "Waits", Priority: 1},
+		{Name: "Stale", Priority: 1},
 	}}
 
 	for _, n := range nodes {
 		generation, plan, revision, degraded, site, ring, waits := "-", "-", "-", "no report", "-", "-", "-"
+		stale := "-"
+		if n.Stale != "" {
+			stale = "yes"
+		}
 		switch {
 		case n.Problem != "":
 			degraded = "report is damaged"
@@ -166,6 +171,7 @@ func printTable(w io.Writer, nodes []node, isWide bool) error {
 			site,
 			ring,
 			waits,
+			stale,
 		}})
 	}
 
@@ -204,7 +210,7 @@ func shortenHash(hash string) string {
 // summarize returns one line about all nodes.
 func summarize(nodes []node) string {
 	revisions := map[string]int{}
-	var silent, damaged, degraded, waiting int
+	var silent, damaged, degraded, waiting, stale int
 	for _, n := range nodes {
 		switch {
 		case n.Problem != "":
@@ -220,6 +226,9 @@ func summarize(nodes []node) string {
 		if n.isDegraded() {
 			degraded++
 		}
+		if n.Stale != "" {
+			stale++
+		}
 	}
 
 	parts := []string{fmt.Sprintf("nodes: %d", len(nodes)), fmt.Sprintf("degraded: %d", degraded)}
@@ -231,6 +240,9 @@ func summarize(nodes []node) string {
 	}
 	if waiting > 0 {
 		parts = append(parts, fmt.Sprintf("with a site that waits: %d", waiting))
+	}
+	if stale > 0 {
+		parts = append(parts, fmt.Sprintf("with a stale site: %d", stale))
 	}
 	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
 		if revision != "" {
@@ -256,6 +268,7 @@ func printNode(w io.Writer, n node) error {
 	}
 	line("status", status)
 	line("kubelet", n.Kubelet)
+	line("stale site", n.Stale)
 
 	if n.Report == nil {
 		line("report", cmp.Or(n.Problem, "none: the site has no annotations {}, the kubelet may not patch its Node, "+

@@ -24,9 +24,10 @@ type Registry struct {
 // Client returns the client of registries. Passwords that it reads are hidden in all output.
 func (r Registry) Client(e *machine.Env) (*registry.Client, error) {
 	c := &registry.Client{
-		Proxy:     http.ProxyFromEnvironment,
-		PlainHTTP: r.PlainHTTP,
-		Passwords: "--credentials FILE, a docker config.json",
+		Proxy:       http.ProxyFromEnvironment,
+		PlainHTTP:   r.PlainHTTP,
+		Passwords:   "--credentials FILE, a docker config.json",
+		Authorities: "--ca-file FILE of push and pull, or SSL_CERT_FILE=FILE",
 	}
 	if r.CAFile != "" {
 		pem, err := userfile.ReadInput(r.CAFile, userfile.MaxBytes)

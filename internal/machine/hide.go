@@ -34,7 +34,6 @@ func (e *Env) Hiding(source tape.Source) tape.Source {
 	})
 }
 
-// findSecrets returns the secrets in an answer.
 func (e *Env) findSecrets(answer []byte) []string {
 	// Without escapes each text is in the document as it is, so a document that holds nothing is not parsed.
 	whole := string(answer)

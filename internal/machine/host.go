@@ -238,6 +238,15 @@ func (h *Host) IsOff() bool {
 	return nodefile.Root(h.Root).ReadCommandLine()["prelet"] == "off"
 }
 
+// BootToLook returns the boot in which a look for a site must have succeeded; "" below a root.
+func (h *Host) BootToLook() string {
+	if h.IsBelow() {
+		return ""
+	}
+
+	return h.BootID
+}
+
 // Lock opens the generations for writing.
 func (h *Host) Lock(ctx context.Context) (*generation.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, LockTimeout)

@@ -44,7 +44,8 @@ type Sources struct {
 }
 
 // SiteSources returns where the site of a node is pulled from: the kernel command line, else a credential, else what
-// one of these gave at the last look that succeeded, else the delivery block.
+// one of these gave to a look, else the delivery block. The credential is that of prelet-site.service: a unit
+// that does not get it knows its value by the record.
 func SiteSources(c systemd.Credentials, w Where, d schema.Delivery) (Sources, error) {
 	const name = secret.SiteCredential // the parameter of the kernel command line has the name of the credential
 	given := strings.Fields(nodefile.Root(w.Root).ReadCommandLine()[name])
@@ -79,20 +80,6 @@ func (e *Env) ReadPasswords(w Where) ([]byte, error) {
 	return text, nil
 }
 
-// DeliveryBlock returns the delivery block of a site without a pulled layer: a pulled site must not change where the
-// next one comes from. Of a site that is refused it is an error, unless the block itself was read.
-func (e *Env) DeliveryBlock(w Where) (schema.Delivery, error) {
-	o := SiteOptions(e.Version)
-	o.Root = w.Root
-	o.Verify = Verifier(w.Root)
-	site, diags := lang.Load(lang.OS(), o)
-	if code := origin.Code(diags); site.Delivery == nil && code != "" && code != fault.NoSite {
-		return schema.Delivery{}, code.Errorf("%s", origin.OneLine(diags[slices.IndexFunc(diags, isError)]))
-	}
-
-	return schema.ReadDelivery(site.Delivery), nil
-}
-
 // ReadDelivery reads the record of the state folder. The error wraps fs.ErrNotExist if there is none.
 func ReadDelivery(stateDir string) (*report.Delivery, error) {
 	name := filepath.Join(stateDir, SitesFolder, DeliveryFile)
@@ -118,7 +105,6 @@ func ReadDelivery(stateDir string) (*report.Delivery, error) {
 // NewDelivery returns the record of a node that has pulled nothing.
 func NewDelivery() *report.Delivery { return &report.Delivery{FormatVersion: deliveryFormat} }
 
-// digestFolder returns the name of the folder of a digest.
 func digestFolder(digest string) (name string, ok bool) {
 	sum, isSHA := strings.CutPrefix(digest, "sha256:")
 	raw, err := hex.DecodeString(sum)
@@ -188,22 +174,23 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 	}
 	block := schema.ReadDelivery(l.Site.Delivery)
 	l.block = block
-	sources, err := SiteSources(e.Credentials(w), w, block)
-	if len(sources.From) == 0 && (err == nil || !hasPulled(w, block)) {
+	sources, unread := SiteSources(e.Credentials(w), w, block)
+	if len(sources.From) == 0 && (unread == nil || !HasPulled(w, block)) {
+		l.noteUnread(unread)
 		return
 	}
 
 	l.Delivery = NewDelivery()
-	if err == nil {
-		var record *report.Delivery
-		record, err = ReadDelivery(w.StateDir())
-		switch {
-		case err == nil:
-			l.Delivery = record
-			err = CheckPulled(w.StateDir(), record, block)
-		case errors.Is(err, fs.ErrNotExist):
-			err = errors.New("none has been pulled")
-		}
+	record, err := ReadDelivery(w.StateDir())
+	switch {
+	case err == nil:
+		l.Delivery = record
+		err = CheckPulled(w.StateDir(), record, block)
+	case errors.Is(err, fs.ErrNotExist):
+		err = errors.New("none has been pulled")
+	}
+	if err != nil && unread != nil {
+		err = fmt.Errorf("%w; %w", unread, err)
 	}
 
 	if err == nil {
@@ -235,10 +222,14 @@ func (e *Env) loadPulled(w Where, o lang.LoadOptions, l *LoadedSite) {
 			cmp.Or(strings.Join(sources.From, ", "), "not known"),
 		))
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case unread != nil:
+		l.noteUnread(fmt.Errorf("%w; the site is that of %s", unread, l.Delivery.LookedAt.UTC().Format(time.RFC3339)))
+	default:
 		l.degraded = append(l.degraded, e.describeLook(w, l.Delivery)...)
 	}
-	if sources.IsKept {
+	if sources.IsKept && l.Delivery.IsKept {
 		l.degraded = append(l.degraded, fault.Reason{
 			Code: fault.SiteDelivery,
 			Summary: fmt.Sprintf("%s, which named %s, is missing and its value is kept; to use the delivery block: "+
@@ -274,12 +265,43 @@ func (e *Env) describeLook(w Where, d *report.Delivery) []fault.Reason {
 // LacksPulled reports whether the site is without the layer that its node pulls, because none has been pulled here.
 func (l *LoadedSite) LacksPulled() bool { return l.Delivery != nil && l.Delivery.Digest == "" }
 
-// hasPulled reports whether a node pulls its site, although a source cannot be read: the block names another one, or
-// there is a record.
-func hasPulled(w Where, d schema.Delivery) bool {
-	_, err := nodefile.Lstat(filepath.Join(w.StateDir(), SitesFolder, DeliveryFile))
+// HasPulled reports whether a node pulls its site, although a source cannot be read: the block names another one, or
+// there is a record, which may be unreadable. Root never lacks the permission.
+func HasPulled(w Where, d schema.Delivery) bool {
+	_, err := ReadDelivery(w.StateDir())
 
-	return len(d.From) > 0 || err == nil
+	return len(d.From) > 0 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
+}
+
+// IsForUnit reports whether a credential can be read only in a unit, because systemd decrypts it.
+func IsForUnit(err error) bool { return errors.Is(err, systemd.ErrEncrypted) }
+
+// UnreadSources is the fault of a credential prelet.site that cannot be read.
+func UnreadSources(err error) *fault.Fault {
+	return &fault.Fault{
+		Code:    fault.CredentialMissing,
+		Summary: summaryUnread,
+		Err:     systemd.CredentialFault(secret.SiteCredential, err),
+	}
+}
+
+const summaryUnread = "It is not known where the site is pulled from"
+
+// noteUnread adds that it is not known where the site is pulled from. A node without any site must not start its
+// kubelet then. A user who may not read the credential, which a unit can, gets no finding.
+func (l *LoadedSite) noteUnread(unread error) {
+	if unread == nil || errors.Is(unread, fs.ErrPermission) || IsForUnit(unread) {
+		return
+	}
+
+	if origin.Code(l.Diags) == fault.NoSite {
+		l.Diags = hcl.Diagnostics{origin.Error(fault.SiteDelivery, hcl.Range{}, summaryUnread, "%s.",
+			origin.Capitalize(unread.Error()))}
+	}
+	l.degraded = append(l.degraded, fault.Reason{
+		Code:    fault.SiteDelivery,
+		Summary: strings.ToLower(summaryUnread[:1]) + summaryUnread[1:] + ": " + unread.Error(),
+	})
 }
 
 func isError(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }

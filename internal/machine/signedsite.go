@@ -12,10 +12,10 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/machine/commit"
 	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/lang"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/signature"
 )
@@ -216,9 +216,12 @@ func KeepCounter(stateDir string, p *evaluate.Plan) {
 }
 
 func keepCounter(stateDir string, l *lang.SignedList) error {
-	text := strconv.FormatUint(l.Counter, 10) + "\n"
+	last, err := readCounter(stateDir)
+	if err != nil || l.Counter <= last {
+		return err
+	}
 
-	return commit.WriteIfChanged(filepath.Join(stateDir, counterFile), []byte(text))
+	return keepDurable(stateDir, counterFile, strconv.FormatUint(l.Counter, 10))
 }
 
 // keepNotBelow stores the not-below of a list if it is higher than what this node has accepted.
@@ -234,5 +237,11 @@ func keepNotBelow(stateDir string, l *lang.SignedList) error {
 		return err
 	}
 
-	return commit.WriteIfChanged(filepath.Join(stateDir, notBelowFile), append(text, '\n'))
+	return keepDurable(stateDir, notBelowFile, string(text))
+}
+
+// keepDurable replaces a file of the state folder. After a power cut no earlier or empty one may be there: the node
+// would accept an older site, or none.
+func keepDurable(stateDir, base, text string) error {
+	return atomicfile.Durable(filepath.Join(stateDir, base), 0o600, []byte(text+"\n"))
 }

@@ -88,7 +88,7 @@ func (b *pulledBox) heals(after string) {
 		b.t.Errorf("the update after %s: got site %d, want 2", after, n)
 	}
 	entries, err := os.ReadDir(b.path(sitesFolder))
-	isLeft := func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".new-") }
+	isLeft := func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }
 	if err != nil || slices.ContainsFunc(entries, isLeft) {
 		b.t.Errorf("the update after %s: got %v, %v, want no leftovers", after, entries, err)
 	}
@@ -170,4 +170,39 @@ func TestSiteUpdateOnHostileDisk(t *testing.T) {
 	}
 	must(t, unix.Mount("", b.root, "", unix.MS_REMOUNT, ""))
 	b.heals("a disk that could not be written")
+}
+
+// TestNotBelowIsDurable follows a run with a signed site: what it accepts is on the disk before anything is applied.
+// After a power cut an earlier file would let an older site run, and an empty one would refuse every site.
+func TestNotBelowIsDurable(t *testing.T) {
+	b := onTmpfs(t, "size=16m", "")
+	key, signed := filepath.Join(b.dir, "key"), filepath.Join(b.dir, "signed")
+	must(t, errors.Join(os.Mkdir(signed, 0o700), os.Rename(filepath.Join(b.dir, "site.hcl"), signed+"/site.hcl")))
+	for _, line := range [][]string{
+		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key},
+		{b.prelet, "site", "sign", signed, "--key", key, "--name", "gpu", "--counter", "3", "--not-below", "2"},
+	} {
+		b.expect(0, line)
+	}
+	public, err := os.ReadFile(key + ".pub")
+	must(t, err)
+	b.put("/usr/lib/prelet/site-signers", string(public), 0o644)
+
+	line := b.runs("1")
+	line[slices.Index(line, "--config")+1] = signed
+	calls, e, err := traced(b.trace, line...)
+	must(t, err)
+	file := b.path("/var/lib/prelet/site-not-below")
+	named := slices.IndexFunc(calls, func(c call) bool { return !c.failed && slices.Index(c.paths(), file) == 1 })
+	if e.exit != 0 || named < 0 {
+		t.Fatalf("got exit %d, %s and no name for %s, want one", e.exit, e.output, file)
+	}
+	flushes := func(calls []call, path string) bool {
+		return slices.ContainsFunc(calls, func(c call) bool { return c.name == "fsync" && c.paths()[0] == path })
+	}
+	applied := named + slices.IndexFunc(calls[named:], call.commits)
+	if applied < named || !flushes(calls[:named], calls[named].paths()[0]) ||
+		!flushes(calls[named:applied], filepath.Dir(file)) {
+		t.Errorf("got %s among %v, want the content flushed before it, and the folder before COMMIT", calls[named], calls)
+	}
 }

@@ -35,6 +35,8 @@ type NodeStatus struct {
 	Failing     string `json:"failing,omitempty"`     // how the kubelet's unit fails on files that are as planned
 	NotStarted  string `json:"not_started,omitempty"` // why prelet.service could not start, or how it dies at each try
 
+	StaleSite string `json:"stale_site,omitempty"` // since when no look for a site has succeeded
+
 	Condition Condition `json:"-"`
 	Kept      string    `json:"-"` // status of the generation in place, as it is stored; "" where it cannot be read
 	ThisBoot  bool      `json:"-"` // the last run was in this boot
@@ -194,6 +196,7 @@ func readNodeStatus(ctx context.Context, h *machine.Host, early func(NodeStatus)
 	case out.Failing != "":
 		out.Condition = Failing
 	}
+	out.StaleSite = out.Delivery.Stale(h.BootToLook())
 	out.Unjudged = run.OwesVerdict(h) && out.verifiedFault() == "" && !out.isOtherMachine()
 	out.StatusExit = out.Condition.exit()
 
@@ -392,6 +395,7 @@ func readDelivery(h *machine.Host, out *NodeStatus) {
 		return
 	case out.Delivery != nil:
 		d.Used = out.Delivery.Used
+		d.TakeFailure(out.Delivery)
 	case out.State == "": // without a report it is not known
 		d.Used = d.Digest
 	}

@@ -187,7 +187,7 @@ func lockOne(
 	}
 	text, path, err := lockFile(host, o, lock)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
+		err = userfile.MakeFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		return Locked{}, fault.CannotWrite.Errorf("%s", err)

@@ -65,6 +65,9 @@ func stored(ref registry.Reference, digest string, files []registry.File) Stored
 
 // Push stores the files of a folder that belong to a site, if the site can be loaded.
 func Push(ctx context.Context, e *machine.Env, o PushOptions) (Stored, error) {
+	if err := refuseReference(o.Dir); err != nil {
+		return Stored{}, err
+	}
 	ref, err := registry.Parse(o.Reference)
 	if err != nil {
 		return Stored{}, err
@@ -106,6 +109,15 @@ func Push(ctx context.Context, e *machine.Env, o PushOptions) (Stored, error) {
 	}
 
 	return out, nil
+}
+
+// refuseReference refuses a reference of a site where a folder is needed.
+func refuseReference(dir string) error {
+	if !registry.IsReference(dir) {
+		return nil
+	}
+
+	return fault.Usage.Errorf("%s is not a folder; make one of it first: prelet pull %s DIR", dir, dir)
 }
 
 // choose returns the files of a layer that are stored: those of the site, tests, and the signed list. A mask cannot be.

@@ -159,6 +159,9 @@ func runKeygen(ctx context.Context, key string, text []byte) ([]byte, error) {
 
 // VerifyFolder checks a folder as a node checks a layer, with the keys of a file.
 func VerifyFolder(dir, signers string) (SignedFolder, error) {
+	if err := refuseReference(dir); err != nil {
+		return SignedFolder{}, err
+	}
 	keys, err := userfile.ReadInput(signers, nodefile.Max)
 	if err != nil && signers == machine.SignersFile {
 		return SignedFolder{}, fault.Usage.Errorf("%s: %s; name a file with public keys: --signers FILE", signers, err)

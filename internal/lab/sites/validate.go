@@ -1,4 +1,6 @@
-// Package sites makes, formats, checks and tests a site, and locks its detectors. It needs no node.
+// Package sites has the commands for the files of a site: it makes, imports, formats, validates, tests, signs, pushes
+// and pulls a site, lists its layers, and lists, locks and checks detectors. Only Detect, ListDetectors and, on demand,
+// Init read a node. It writes only the files, folders and registries that a person names, and the locks of detectors.
 package sites
 
 import (
@@ -24,6 +26,7 @@ import (
 	"github.com/prelet/prelet/internal/model/desired"
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 	"github.com/prelet/prelet/internal/plan/hostfiles"
 	"github.com/prelet/prelet/internal/plan/judge"
@@ -181,9 +184,28 @@ func (o *Draft) checkImage(e *machine.Env, s *lang.Site, files []desired.File, i
 		u.Planned = unitcheck.ListPlanned(u.Root, files)
 		found = askRuntime(e, u.Root, files)
 	}
-	mayWrite := func(path string) bool { return hostfiles.MayWrite(s, path) }
+	isPlanned := func(path string) bool { return mayWrite(s, path) }
 
-	return slices.Concat(found, u.CheckFlags(), u.CheckDropIns(mayWrite))
+	return slices.Concat(found, u.CheckFlags(), u.CheckDropIns(isPlanned))
+}
+
+// mayWrite reports whether a site has a file block with this path that is written in each case, as far as that is known
+// without a machine. Its content may not be known.
+func mayWrite(site *lang.Site, file string) bool {
+	for _, i := range site.Stages {
+		for _, b := range i.Body.Blocks {
+			attributes := b.Body.Attributes
+			path := attributes["path"]
+			if path == nil || attributes["when"] != nil || attributes["create_only"] != nil {
+				continue
+			}
+			if text, isLiteral := value.LiteralText(path.Expr); isLiteral && text == file {
+				return true
+			}
+		}
+	}
+
+	return false
 }
 
 // excuseDelivery returns the findings of loading a site, with a note in place of the error that its pulled layer is not

@@ -216,7 +216,6 @@ func (p Spec) taintDrift(n kubelet.NodeObject) (differ []string, fix kubelet.Tai
 	return differ, fix
 }
 
-// taintCommand returns the command for a change of the taints of a Node.
 func taintCommand(node string, c kubelet.TaintChange) string {
 	return "kubectl taint node " + node + " --overwrite " + c.String()
 }

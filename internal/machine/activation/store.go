@@ -56,7 +56,6 @@ type Store interface {
 	Info(gen int) (info generation.Info, ok bool)
 	// Blob returns a named blob of a generation.
 	Blob(gen int, name string) ([]byte, error)
-	// Held reports whether a plan is held.
 	Held(planID string) (why string, ok bool)
 }
 

@@ -30,7 +30,6 @@ type Probe interface {
 	Files(ctx context.Context, sha256 map[string]string) error
 	// ChangedAgo returns how long ago the newest of these files was changed; false if that cannot be read.
 	ChangedAgo(paths []string) (time.Duration, bool)
-	// NodeObject returns the Node.
 	NodeObject(ctx context.Context, name string) (kubelet.NodeObject, error)
 	// Patch changes the Node with the node's own identity, or as the client of a credential, completely or not at all.
 	// An error with a method Refused() bool that returns true means that the cluster does not allow it; with a method
@@ -46,7 +45,6 @@ type Probe interface {
 	StartLog(ctx context.Context, unit string, pid uint32) ([]string, error)
 }
 
-// CheckResult is the result of one check.
 type CheckResult struct {
 	Name    string `json:"name"`  // such as unit, healthz, flags or node
 	State   string `json:"state"` // ok, failed, unknown, drift

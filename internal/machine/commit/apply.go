@@ -30,7 +30,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// ProposalInput are the inputs of a proposal.
 type ProposalInput struct {
 	Store    *generation.Store // locked and recovered
 	Plan     *evaluate.Plan    // complete

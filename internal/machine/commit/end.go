@@ -32,8 +32,12 @@ type ending struct {
 	to               int        // of OnRollback: the pinned generation
 	generationBefore int        // of OnNoSite: the generation in place when the run began; 0: there never was one
 
-	// The state of the node after that.
+	nodeAfter
+	decision
+}
 
+// nodeAfter is the state of the node after the entry.
+type nodeAfter struct {
 	planHeld   string // why the site's plan is not applied; "" when it is
 	isGateShut bool   // as far as it could be read
 	isGood     bool   // the generation in place was judged good
@@ -43,9 +47,10 @@ type ending struct {
 	others     string // which files that do not decide about the kubelet differ from it, and how; "" for none
 
 	isKubeletHeld bool // holds of the site keep the kubelet from starting
+}
 
-	// The decision, in addition to Result.
-
+// decision is the result of ending.decide, in addition to Result.
+type decision struct {
 	gateShut string         // why the gate is shut; "" when it is open, or when that was reported before
 	degraded []fault.Reason // deviations from the site
 	isQuiet  bool           // the generation in place is not reported

@@ -109,10 +109,10 @@ func TestDecideEnding(t *testing.T) {
 func TestDecideMindsTheCluster(t *testing.T) {
 	for _, code := range fault.Codes() {
 		e := ending{
-			on:       activation.OnFailed,
-			Result:   Result{Code: code, Reason: "x", Outcome: activation.Outcome{Generation: 3}},
-			isGood:   true,
-			lastGood: true,
+			on:        activation.OnFailed,
+			Result:    Result{Code: code, Reason: "x", Outcome: activation.Outcome{Generation: 3}},
+			lastGood:  true,
+			nodeAfter: nodeAfter{isGood: true},
 		}
 		want := code
 

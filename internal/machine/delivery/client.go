@@ -20,7 +20,10 @@ import (
 
 // newClient returns the client of a node, with the CAs, the proxy and the passwords that it has.
 func newClient(e *machine.Env, w machine.Where, d schema.Delivery) (*registry.Client, error) {
-	c := &registry.Client{Passwords: "the credential " + secret.RegistryCredential + " of " + machine.SiteUnit}
+	c := &registry.Client{
+		Passwords:   "the credential " + secret.RegistryCredential + " of " + machine.SiteUnit,
+		Authorities: "ca_file in the delivery block",
+	}
 	if d.CAFile != "" {
 		text, failed := nodefile.Root(w.Root).Text(d.CAFile)
 		if failed != nil {

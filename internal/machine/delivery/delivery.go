@@ -6,17 +6,23 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/internal/platform/registry"
 	"github.com/prelet/prelet/schema"
 )
@@ -75,23 +81,36 @@ func Update(ctx context.Context, e *machine.Env, root string, c Config) (Result,
 	}
 
 	w := machine.Where{Root: h.Root}
-	block, err := e.DeliveryBlock(w)
-	if err != nil {
-		return Result{}, err
+	block, failed := readBlock(e, w)
+	var sources machine.Sources
+	if failed == nil {
+		sources, failed = machine.SiteSources(e.SiteCredentials(w), w, block)
 	}
-	sources, err := machine.SiteSources(e.SiteCredentials(w), w, block)
-	if err != nil || len(sources.From) == 0 {
-		return Result{}, err
+	isDelivered := len(sources.From) > 0 || failed != nil && machine.HasPulled(w, block)
+	if !isDelivered || machine.IsForUnit(failed) {
+		if failed != nil && fault.CodeOf(failed) == fault.Internal {
+			failed = machine.UnreadSources(failed)
+		}
+		return Result{}, failed
 	}
 
 	u := &updater{Config: c, env: e, host: h, block: block, Sources: sources}
-	if err := u.open(ctx, w); err != nil {
+	if err := u.lookAtGenerations(); err != nil {
 		return Result{IsOn: true}, err
 	}
-	defer u.store.close()
+	opened := u.open(ctx)
+	if u.store != nil {
+		defer u.store.close()
+	}
+	failed = cmp.Or(opened, failed)
 
 	before := u.record.Digest
-	failed := u.lookUntilUsable(ctx)
+	if failed == nil {
+		failed = u.openClient(w)
+	}
+	if failed == nil {
+		failed = u.lookUntilUsable(ctx)
+	}
 	if errors.Is(failed, errPowerCut) {
 		return Result{}, failed
 	}
@@ -100,23 +119,58 @@ func Update(ctx context.Context, e *machine.Env, root string, c Config) (Result,
 		u.record.Failed = e.Redactor.String(failed.Error())
 		failed = u.describe(failed)
 	}
+	u.noteSources(failed == nil)
 	u.record.BootID = h.BootID
-	err = u.store.writeRecord(u.record)
-	if err == nil && !h.IsBelow() {
-		err = report.ReplaceDelivery(h.RunDir, h.BootID, *u.record)
+	if opened == nil {
+		last, _ := h.LoadReport() // nil: no run of this boot has put a site in place
+		err = u.store.writeRecord(u.record, last.SiteInPlace())
+	}
+	if !h.IsBelow() { // also if the disk does not take the record
+		err = errors.Join(err, report.ReplaceDelivery(h.RunDir, h.BootID, *u.record))
 	}
 
 	return Result{Delivery: *u.record, IsOn: true, Changed: u.record.Digest != before}, errors.Join(failed, err)
 }
 
-// open takes the lock of the sites, reads the record, and makes the client.
-func (u *updater) open(ctx context.Context, w machine.Where) (err error) {
-	if err := u.lookAtGenerations(); err != nil {
-		return err
+// readBlock returns the delivery block of a site without a pulled layer: a pulled site must not change where the next
+// one comes from. Of a site that is refused it is an error, unless the block itself was read.
+func readBlock(e *machine.Env, w machine.Where) (schema.Delivery, error) {
+	o := machine.SiteOptions(e.Version)
+	o.Root = w.Root
+	o.Verify = machine.Verifier(w.Root)
+	site, diags := lang.Load(lang.OS(), o)
+	if code := origin.Code(diags); site.Delivery == nil && code != "" && code != fault.NoSite {
+		isError := func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError }
+		return schema.Delivery{}, &fault.Fault{
+			Code:    code,
+			Summary: "The delivery block cannot be read",
+			Err:     errors.New(origin.OneLine(diags[slices.IndexFunc(diags, isError)])),
+		}
 	}
+
+	return schema.ReadDelivery(site.Delivery), nil
+}
+
+// noteSources stores the value of a credential or a parameter, for commands that do not get it: at a success, and
+// before the first one.
+func (u *updater) noteSources(isSuccess bool) {
+	if len(u.From) == 0 { // not known
+		return
+	}
+	u.record.IsKept = u.IsKept
+	if isSuccess || u.record.Digest == "" {
+		u.record.Given = nil
+		if u.IsGiven {
+			u.record.Given = u.From
+		}
+	}
+}
+
+// open takes the lock of the sites, and reads the record.
+func (u *updater) open(ctx context.Context) (err error) {
 	u.store, err = openStore(ctx, u.host.StateDir(), u.Step)
 	if err != nil {
-		return fault.CannotWrite.Errorf("the folder of pulled sites: %s", err)
+		err = fault.CannotWrite.Errorf("the folder of pulled sites: %s", err)
 	}
 
 	var damaged error
@@ -127,14 +181,17 @@ func (u *updater) open(ctx context.Context, w machine.Where) (err error) {
 	if damaged != nil && !errors.Is(damaged, fs.ErrNotExist) {
 		u.env.Say(fmt.Sprintf("the record of the pulled site is made again: %s", damaged))
 	}
+
+	return err
+}
+
+// openClient makes the client of registries.
+func (u *updater) openClient(w machine.Where) (err error) {
 	if u.WaitClock == nil {
 		u.WaitClock = machine.WaitClock
 	}
 	if u.Registry == nil {
 		u.Registry, err = newClient(u.env, w, u.block)
-	}
-	if err != nil {
-		u.store.close()
 	}
 
 	return err
@@ -197,10 +254,6 @@ func (u *updater) look(ctx context.Context) error {
 		}
 		if err == nil {
 			u.record.LookedAt = u.host.Clock.Now().UTC()
-			u.record.Given = nil
-			if u.IsGiven {
-				u.record.Given = u.From
-			}
 			return nil
 		}
 		if errors.Is(err, errPowerCut) {
@@ -255,9 +308,18 @@ func (u *updater) ask(ctx context.Context, ref registry.Reference, isFirst bool)
 		return fault.SiteDelivery.Errorf("%s: the site there (counter %d) is not newer than the stored one (%d), "+
 			"and the first place names another digest or none", ref, next.Counter, u.record.Counter)
 	}
+	next.Earlier = earlierThan(digest, u.record)
 	u.record = next
 
 	return nil
+}
+
+// earlierThan returns the sites before a new one, the last first: a refused site takes the place of none of them.
+func earlierThan(digest string, last *report.Delivery) []string {
+	isGone := func(d string) bool { return d == "" || d == digest }
+	all := slices.DeleteFunc(append([]string{last.Digest}, last.Earlier...), isGone)
+
+	return all[:min(len(all), maxKept)]
 }
 
 // pull stores the files of a digest, and returns them. Those of the last site that was refused are stored: a key, the

@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha512"
@@ -9,19 +11,24 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -264,7 +271,11 @@ func TestUpdate(t *testing.T) {
 	forged.Files[0].Text = []byte("locals { version = 4 }\n")
 	foreign := site(3)
 	foreign.Files[2].Text = sign([]byte("another list"))
-	forged.Digest, foreign.Digest = digestOf(forged.Files), digestOf(foreign.Files)
+	unsigned := site(3)
+	unsigned.Files = unsigned.Files[:2]
+	for _, a := range []*registry.Artifact{forged, foreign, unsigned} {
+		a.Digest = digestOf(a.Files)
+	}
 	refused := map[string]*registry.Artifact{
 		"ring":               site(3, func(l *lang.SignedList) { l.Ring = "canary" }),
 		"repository":         site(3, func(l *lang.SignedList) { l.Repository = "registry.example.com/sites/cpu" }),
@@ -272,6 +283,7 @@ func TestUpdate(t *testing.T) {
 		"expired":            site(3, past),
 		"was changed":        forged,
 		"not valid":          foreign,
+		"sig is missing":     unsigned,
 		"no site.sha256":     artifact(fmt.Sprintf(locals, 3), nil),
 		"# name:":            artifact(fmt.Sprintf(locals, 3), &lang.SignedList{Counter: 3}),
 		"not a site":         artifact("stage \"none\" \"a\" {}\n", listOf(3)),
@@ -310,6 +322,32 @@ func TestNotBelow(t *testing.T) {
 	five := n.reg.sites[stable]
 	n.reg.sites[stable] = site(4)
 	n.check(five, "below 5")
+}
+
+// TestRemovedKey follows a node whose next image lacks the key that has signed its site: it is not used any more, and
+// neither is a new one by that key. With the key the new one is taken.
+func TestRemovedKey(t *testing.T) {
+	n := newNode(t, `from = ["`+stable+`"]`)
+	first := site(1)
+	n.reg.sites[stable] = first
+	n.check(first, "")
+	keys := string(must(os.ReadFile(filepath.Join(n.root, "usr/lib/prelet/site-signers"))))
+	other := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)).Public().(ed25519.PublicKey)
+	n.write("/usr/lib/prelet/site-signers", "ssh-ed25519 "+
+		base64.StdEncoding.EncodeToString([]byte(wire("ssh-ed25519", string(other))))+"\n")
+
+	for _, a := range []*registry.Artifact{first, site(2)} {
+		n.reg.sites[stable] = a
+		_, err := n.update()
+		l := n.env().Load(machine.Where{Root: n.root})
+		if err == nil || !strings.Contains(err.Error(), "is refused") || strings.Contains(err.Error(), "keeps the site") ||
+			!l.Diags.HasErrors() {
+			t.Errorf("without the key: got %v and %v, want the site refused, and none in use", err, l.Diags)
+		}
+	}
+
+	n.write("/usr/lib/prelet/site-signers", keys)
+	n.check(n.reg.sites[stable], "")
 }
 
 // TestRing checks that a pulled site changes neither the ring nor the place, that /etc does, and that a stored site of
@@ -521,6 +559,94 @@ func TestUnreadableSource(t *testing.T) {
 	}
 }
 
+// TestUnreadableSourceAfterPull checks that a node whose credential becomes unreadable keeps its site, also with
+// alone = true, and that the look that could not read it is in the record.
+func TestUnreadableSourceAfterPull(t *testing.T) {
+	for name, spoil := range map[string]func(file string) error{
+		"mode":   func(file string) error { return os.Chmod(file, 0o444) },
+		"folder": func(file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+		"link":   func(file string) error { return errors.Join(os.Remove(file), os.Symlink("/dev/null", file)) },
+	} {
+		for _, block := range []string{"alone = true", ""} {
+			n := newNode(t, block)
+			n.giveCredential("prelet.site", stable)
+			n.reg.sites[stable] = site(1)
+			n.check(n.reg.sites[stable], "")
+			file := filepath.Join(n.credentials, "prelet.site")
+			if err := spoil(file); err != nil {
+				t.Fatal(err)
+			}
+			n.check(n.reg.sites[stable], `credential "prelet.site"`)
+
+			if err := os.RemoveAll(file); err != nil {
+				t.Fatal(err)
+			}
+			osfile.Write(t, file, stable, 0o400)
+			n.check(n.reg.sites[stable], "")
+			if t.Failed() {
+				t.Fatalf("%s, block %q", name, block)
+			}
+		}
+	}
+}
+
+// TestFailureBeforeLook checks that what fails before a place is asked is in the record, as a look that failed.
+func TestFailureBeforeLook(t *testing.T) {
+	for name, spoil := range map[string]func(n *node){
+		"no CA": func(n *node) {
+			n.write("/usr/lib/prelet/site/00-image.hcl", "delivery {\n  from = [\""+stable+
+				"\"]\n  ca_file = \"/none.pem\"\n}\n")
+		},
+		"passwords that are none": func(n *node) { n.giveCredential("prelet.registry", "{") },
+		"delivery block":          func(n *node) { n.write("/usr/lib/prelet/site/00-image.hcl", "delivery {") },
+	} {
+		n := newNode(t, `from = ["`+stable+`"]`)
+		first := site(1)
+		n.reg.sites[stable] = first
+		n.check(first, "")
+		looked := must(machine.ReadDelivery(n.state())).LookedAt
+
+		n.Registry = nil
+		spoil(n)
+		_, err := n.update()
+		d, readErr := machine.ReadDelivery(n.state())
+		if err == nil || readErr != nil || d.Failed == "" || d.Digest != first.Digest || !d.LookedAt.Equal(looked) ||
+			d.Stale("") == "" {
+			t.Errorf("%s: got %v and the record %+v, %v; want the failure in it, and the first site", name, err, d, readErr)
+		}
+	}
+}
+
+// TestCredentialOfOneUnit gives the credential to prelet-site.service only: its looks decide where the site comes from,
+// also before one has succeeded, and a run without the credential does not report it missing.
+func TestCredentialOfOneUnit(t *testing.T) {
+	n := newNode(t, "")
+	run := &node{t: t, root: n.root}
+	sources := func() (machine.Sources, bool) {
+		w := machine.Where{Root: n.root}
+		s := must(machine.SiteSources(run.env().Credentials(w), w, schema.Delivery{}))
+
+		return s, must(machine.ReadDelivery(n.state())).IsKept
+	}
+	n.giveCredential("prelet.site", stable)
+	n.check(nil, "does not answer")
+	l := run.env().Load(machine.Where{Root: n.root})
+	if s, isKept := sources(); len(s.From) != 1 || isKept || !strings.Contains(l.Diags.Error(), "There is no pulled site") {
+		t.Errorf("before a success: got %+v, missing %t, %v; want the place, and no site", s, isKept, l.Diags)
+	}
+
+	n.reg.sites[stable] = site(1)
+	n.check(n.reg.sites[stable], "")
+	if s, isKept := sources(); len(s.From) != 1 || isKept {
+		t.Errorf("after a success: got %+v, missing %t; want the place", s, isKept)
+	}
+	n.credentials = ""
+	n.check(n.reg.sites[stable], "")
+	if s, isKept := sources(); len(s.From) != 1 || !isKept {
+		t.Errorf("without the credential: got %+v, missing %t; want the place, and that it is missing", s, isKept)
+	}
+}
+
 // TestMissingSource checks that a credential or a parameter which is missing keeps its value, until a person removes
 // the record.
 func TestMissingSource(t *testing.T) {
@@ -643,17 +769,73 @@ func TestTwoAtOnce(t *testing.T) {
 	n.check(n.reg.sites[stable], "")
 }
 
-// TestCollect checks that a node keeps a few sites.
+// TestCollect follows nodes through sites that they take, refuse, take again, and put in place, while the clock jumps:
+// they keep the present one, the three before it, the one in place and the refused one, and nothing else.
 func TestCollect(t *testing.T) {
-	n := newNode(t, `from = ["`+stable+`"]`)
-	for counter := range uint64(8) {
-		n.reg.sites[stable] = site(counter + 1)
-		n.check(n.reg.sites[stable], "")
+	for seed := range uint64(4) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		n := newNode(t, `from = ["`+stable+`"]`)
+		var taken []string // the last one last
+		inPlace := ""
+		for counter := range uint64(25) {
+			next := site(counter + 1)
+			refused := ""
+			switch random.IntN(4) {
+			case 0:
+				next = site(counter+1, func(l *lang.SignedList) { l.Ring = "canary" })
+				refused = next.Digest
+			case 1:
+				if len(taken) > 1 { // an operator goes back
+					next = site(must(strconv.ParseUint(taken[random.IntN(len(taken))], 10, 64)))
+				}
+			}
+			n.reg.sites[stable] = next
+			_, err := n.update()
+			if (err != nil) != (refused != "") {
+				t.Fatalf("seed %d, update %d: got error %v", seed, counter, err)
+			}
+			d := must(machine.ReadDelivery(n.state()))
+			if refused == "" {
+				taken = slices.DeleteFunc(taken, func(c string) bool { return c == fmt.Sprint(d.Counter) })
+				taken = append(taken, fmt.Sprint(d.Counter))
+			}
+
+			want := map[string]bool{}
+			for _, c := range taken[max(0, len(taken)-1-maxKept):] {
+				want[site(must(strconv.ParseUint(c, 10, 64))).Digest] = true
+			}
+			want[cmp.Or(inPlace, d.Digest)], want[cmp.Or(refused, d.Digest)] = true, true
+			delete(want, "")
+			got := n.digests()
+			if !maps.Equal(got, want) && len(taken) > 0 {
+				t.Fatalf("seed %d, update %d: got the sites %v, want %v", seed, counter, got, want)
+			}
+
+			if random.IntN(5) == 0 && d.Digest != "" {
+				inPlace = d.Digest
+				n.write(machine.RunDir+"/"+report.StatusFile, fmt.Sprintf(
+					`{"format_version":1,"state":"ok","delivery":{"used":%q}}`, inPlace))
+			}
+			for digest := range got { // the clock was wrong while some were stored
+				at := time.Unix(random.Int64N(1<<31), 0)
+				if err := os.Chtimes(machine.PulledFolder(n.state(), digest), at, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
-	entries, err := os.ReadDir(filepath.Join(n.state(), machine.SitesFolder))
-	if want := 1 + maxKept + len([]string{lockFile, machine.DeliveryFile}); err != nil || len(entries) != want {
-		t.Errorf("entries of the folder of sites: got %v, %v, want %d", entries, err, want)
+}
+
+// digests returns the digests of the stored sites.
+func (n *node) digests() map[string]bool {
+	out := map[string]bool{}
+	for _, e := range must(os.ReadDir(filepath.Join(n.state(), machine.SitesFolder))) {
+		if sum, isSite := strings.CutPrefix(e.Name(), "sha256-"); isSite {
+			out["sha256:"+sum] = true
+		}
 	}
+
+	return out
 }
 
 // stored returns the stored sites, without the record, which each update replaces.
@@ -675,49 +857,54 @@ func TestHostileRegistries(t *testing.T) {
 	for _, m := range manners {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			s := m.Start()
-			defer s.Close()
-			place := s.Host + "/" + ociserver.Reference
-			n := newNode(t, "from = [\""+place+"\"]\nca_file = \"/etc/ca.pem\"")
-			n.write("/etc/ca.pem", string(s.CA))
-			isThere := func(l *lang.SignedList) { l.Repository = must(registry.Parse(place)).Name() }
-			first, second := site(1, isThere), site(2, isThere)
-			n.reg.sites[place] = first
-			n.check(first, "")
-			before := n.stored()
-
-			client := must(newClient(n.env(), machine.Where{Root: n.root}, schema.Delivery{CAFile: "/etc/ca.pem"}))
-			client.Patience, client.Total = time.Second, 10*time.Second
-			client.Credential = func(context.Context, string, string) (string, string, error) {
-				return "u", "canary-password", nil
-			}
-			n.Registry = client
-			began := time.Now()
-			_, err := n.update()
-			if took := time.Since(began); took > time.Minute || fault.CodeOf(err) != m.Code {
-				t.Errorf("got %v (%s) after %s, want the code %s within a minute", err, fault.CodeOf(err), took, m.Code)
-			}
-			record := string(must(os.ReadFile(filepath.Join(n.state(), machine.SitesFolder, machine.DeliveryFile))))
-			if text := fmt.Sprint(err); !strings.Contains(text, strings.TrimPrefix(m.Text, "pull ")) ||
-				!strings.Contains(text, "the node keeps the site "+first.Digest) ||
-				strings.Contains(text+record, "canary") || s.Leaked.Load() {
-				t.Errorf("got %q and the record %s; want %q, the site that is kept, and no secret", text, record, m.Text)
-			}
-
-			if after := n.stored(); !reflect.DeepEqual(after, before) {
-				t.Errorf("got the files %v, want those from before: %v", after, before)
-			}
-			l := n.env().Load(machine.Where{Root: n.root})
-			d, readErr := machine.ReadDelivery(n.state())
-			if l.Diags.HasErrors() || l.Delivery.Used != first.Digest || readErr != nil || d.Failed == "" {
-				t.Errorf("got %v, the record %+v and %v; want a site that can be used", l.Diags, d, readErr)
-			}
-
-			n.Registry = n.reg
-			n.reg.sites[place] = second
-			n.check(second, "")
+			synctest.Test(t, func(t *testing.T) { updateHostile(t, m) })
 		})
 	}
+}
+
+// updateHostile asks a registry with the clock of testing/synctest.
+func updateHostile(t *testing.T, m ociserver.Manner) {
+	s := m.Start()
+	defer s.Close()
+	place := s.Host + "/" + ociserver.Reference
+	n := newNode(t, "from = [\""+place+"\"]\nca_file = \"/etc/ca.pem\"")
+	n.write("/etc/ca.pem", string(s.CA))
+	isThere := func(l *lang.SignedList) { l.Repository = must(registry.Parse(place)).Name() }
+	first, second := site(1, isThere), site(2, isThere)
+	n.reg.sites[place] = first
+	n.check(first, "")
+	before := n.stored()
+
+	client := must(newClient(n.env(), machine.Where{Root: n.root}, schema.Delivery{CAFile: "/etc/ca.pem"}))
+	client.Dial, client.Patience, client.Total = s.Dial, time.Second, 10*time.Second
+	client.Credential = func(context.Context, string, string) (string, string, error) {
+		return "u", "canary-password", nil
+	}
+	n.Registry = client
+	began := time.Now()
+	_, err := n.update()
+	if took := time.Since(began); took > time.Minute || fault.CodeOf(err) != m.Code {
+		t.Errorf("got %v (%s) after %s, want the code %s within a minute", err, fault.CodeOf(err), took, m.Code)
+	}
+	record := string(must(os.ReadFile(filepath.Join(n.state(), machine.SitesFolder, machine.DeliveryFile))))
+	if text := fmt.Sprint(err); !strings.Contains(text, strings.TrimPrefix(m.Text, "pull ")) ||
+		!strings.Contains(text, "the node keeps the site "+first.Digest) ||
+		strings.Contains(text+record, "canary") || s.Leaked.Load() {
+		t.Errorf("got %q and the record %s; want %q, the site that is kept, and no secret", text, record, m.Text)
+	}
+
+	if after := n.stored(); !reflect.DeepEqual(after, before) {
+		t.Errorf("got the files %v, want those from before: %v", after, before)
+	}
+	l := n.env().Load(machine.Where{Root: n.root})
+	d, readErr := machine.ReadDelivery(n.state())
+	if l.Diags.HasErrors() || l.Delivery.Used != first.Digest || readErr != nil || d.Failed == "" {
+		t.Errorf("got %v, the record %+v and %v; want a site that can be used", l.Diags, d, readErr)
+	}
+
+	n.Registry = n.reg
+	n.reg.sites[place] = second
+	n.check(second, "")
 }
 
 // TestFullDisk checks that a node whose disk is full keeps its site, and stores the new one once there is space.

@@ -158,14 +158,15 @@ func findLogin(all map[string]login, image string) (found login) {
 }
 
 // matchesImage reports whether a pattern of matchImages is one of an image: * is a part of one label of the host, the
-// port is the same, and the path of the pattern is a prefix.
-// Source: pkg/credentialprovider/keyring.go, URLsMatch.
+// port is the same, and the path of the pattern is a prefix, of whole names: the kubelet would also give the login of
+// r/a to r/ab. Source: pkg/credentialprovider/keyring.go, URLsMatch.
 func matchesImage(pattern, image string) bool {
 	wantHost, wantPath, _ := strings.Cut(pattern, "/")
 	host, folder, _ := strings.Cut(image, "/")
 	want, wantPort := splitHost(wantHost)
 	got, port := splitHost(host)
-	if wantPort != port || len(want) != len(got) || !strings.HasPrefix(folder, wantPath) {
+	isBelow := wantPath == "" || strings.HasPrefix(folder+"/", strings.TrimSuffix(wantPath, "/")+"/")
+	if wantPort != port || len(want) != len(got) || !isBelow {
 		return false
 	}
 	for i, label := range want {
@@ -177,7 +178,6 @@ func matchesImage(pattern, image string) bool {
 	return true
 }
 
-// splitHost returns the labels of a host, and its port.
 func splitHost(host string) (labels []string, port string) {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {

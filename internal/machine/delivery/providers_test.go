@@ -106,6 +106,7 @@ func TestHostileProviders(t *testing.T) {
 		"another host":          {script: respond(loginFor("other.example:5000"))},
 		"another port":          {script: respond(loginFor("r.example"))},
 		"another path":          {script: respond(loginFor(pluginHost + "/images"))},
+		"half a name of a path": {script: respond(loginFor(pluginHost + "/sites/gp"))},
 		"too wide a pattern":    {script: respond(loginFor("*:5000"))},
 		"no logins":             {script: respond("null")},
 		"no password":           {script: respond(`{"` + pluginHost + `":{"username":"u"}}`)},
@@ -198,6 +199,10 @@ func TestMatchesImage(t *testing.T) {
 		{"*.*.*.kubernetes.io", "a.b.c.kubernetes.io", true},
 		{"kubernetes.io", "kubernetes.com", false},
 		{"k*.io", "quay.io", false},
+		{"r.io/a", "r.io/a", true},
+		{"r.io/a", "r.io/a/b", true},
+		{"r.io/a/", "r.io/a/b", true},
+		{"r.io/a", "r.io/ab", false}, // stricter than the kubelet
 		{"*.kubernetes.io:1234/blah", "prefix.kubernetes.io:1111/blah", false},
 		{"prefix.*.io/foo", "prefix.kubernetes.io:1111/foo/bar", false},
 	} {

@@ -16,14 +16,15 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/report"
+	"github.com/prelet/prelet/internal/platform/atomicfile"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/registry"
 )
 
 const (
 	lockFile   = "lock"
-	tempPrefix = ".new-" // of files that are not stored yet
-	maxKept    = 3       // sites before the present one; a generation has a copy of its site
+	tempPrefix = "." // of files that are not stored yet
+	maxKept    = 3   // sites before the present one; a rollback needs none of them
 	lockPause  = 100 * time.Millisecond
 )
 
@@ -39,7 +40,7 @@ type store struct {
 	step     func(string) error
 }
 
-// openStore makes the folder, waits for another update, and removes the leftovers of a power cut.
+// openStore makes the folder, and waits for another update.
 func openStore(ctx context.Context, stateDir string, step func(string) error) (*store, error) {
 	s := &store{dir: filepath.Join(stateDir, machine.SitesFolder), stateDir: stateDir, step: step}
 	if step == nil {
@@ -77,16 +78,16 @@ func openStore(ctx context.Context, stateDir string, step func(string) error) (*
 		}
 	}
 
-	return s, s.clean(tempPrefix)
+	return s, nil
 }
 
 func (s *store) close() { _ = s.lock.Close() }
 
-// clean removes the files and folders with a prefix.
-func (s *store) clean(prefix string) error {
+// clean removes the leftovers of a power cut, and of a site that could not be stored.
+func (s *store) clean() error {
 	entries, err := nodefile.ReadDir(s.dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) {
+		if strings.HasPrefix(e.Name(), tempPrefix) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
 		}
 	}
@@ -96,20 +97,21 @@ func (s *store) clean(prefix string) error {
 
 // stage writes files into a folder that is not stored yet, and makes them durable.
 func (s *store) stage(files []registry.File) (folder string, err error) {
-	if err := s.clean(tempPrefix); err != nil {
+	if err := s.at("clean", s.clean()); err != nil {
 		return "", err
 	}
-	folder = filepath.Join(s.dir, tempPrefix+"site")
+	folder = filepath.Join(s.dir, tempPrefix+"new-site")
 	if err := s.at("make folder", os.Mkdir(folder, 0o755)); err != nil {
 		return "", err
 	}
 	for _, f := range files {
-		if err := s.at("write "+f.Name, writeDurable(filepath.Join(folder, f.Name), 0o644, f.Text)); err != nil {
+		err := s.at("write "+f.Name, atomicfile.Durable(filepath.Join(folder, f.Name), 0o644, f.Text))
+		if err != nil {
 			return "", err
 		}
 	}
 
-	return folder, s.at("flush folder", syncFolder(folder))
+	return folder, nil
 }
 
 // at returns an error of a step, or that the power was cut after it.
@@ -133,89 +135,47 @@ func (s *store) put(site *registry.Artifact) error {
 		err = s.at("rename folder", os.Rename(folder, to))
 	}
 	if err == nil {
-		err = s.at("flush sites", syncFolder(s.dir))
+		err = s.at("flush sites", atomicfile.SyncFolder(s.dir))
 	}
 
 	return err
 }
 
-// writeRecord replaces the record, and then removes old sites.
-func (s *store) writeRecord(d *report.Delivery) error {
+// writeRecord replaces the record, and then removes the sites that it does not name, but for that of the generation in
+// place.
+func (s *store) writeRecord(d *report.Delivery, inPlace string) error {
 	text, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
-		return err
-	}
-	fresh := filepath.Join(s.dir, tempPrefix+"state")
-	err = s.at("write record", writeDurable(fresh, 0o644, append(text, '\n')))
 	if err == nil {
-		err = s.at("rename record", os.Rename(fresh, filepath.Join(s.dir, machine.DeliveryFile)))
+		err = s.at("clean", s.clean())
 	}
 	if err == nil {
-		err = s.at("flush record", syncFolder(s.dir))
+		name := filepath.Join(s.dir, machine.DeliveryFile)
+		err = s.at("replace record", atomicfile.Durable(name, 0o644, append(text, '\n')))
 	}
 	if err == nil {
-		err = errors.Join(s.clean(tempPrefix), s.collect(d.Digest))
+		err = s.collect(d, inPlace)
 	}
 
 	return err
 }
 
-// collect removes the oldest sites.
-func (s *store) collect(digest string) error {
+// collect removes the sites that are neither in place nor named by the record. The order is that of the record: the
+// clock may have been wrong. A record that was made again names none yet.
+func (s *store) collect(d *report.Delivery, inPlace string) error {
+	kept := append([]string{d.Digest, inPlace}, d.Earlier...)
+	if d.Refused != nil {
+		kept = append(kept, d.Refused.Digest)
+	}
+	for i, digest := range kept {
+		kept[i] = filepath.Base(machine.PulledFolder(s.stateDir, digest))
+	}
+
 	entries, err := nodefile.ReadDir(s.dir)
-	if err != nil {
-		return err
-	}
-
-	type site struct {
-		path string
-		at   time.Time
-	}
-	var old []site
 	for _, e := range entries {
-		path := filepath.Join(s.dir, e.Name())
-		if !e.IsDir() || path == machine.PulledFolder(s.stateDir, digest) {
-			continue
-		}
-		st, err := e.Info()
-		if err != nil {
-			return err
-		}
-		old = append(old, site{path, st.ModTime()})
-	}
-	slices.SortFunc(old, func(a, b site) int { return b.at.Compare(a.at) })
-	for _, o := range old[min(len(old), maxKept):] {
-		if err := os.RemoveAll(o.path); err != nil {
-			return err
+		if d.Digest != "" && e.IsDir() && !slices.Contains(kept, e.Name()) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
 		}
 	}
 
-	return nil
-}
-
-// writeDurable writes a new file and flushes it.
-func writeDurable(name string, mode os.FileMode, text []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(mode) // the umask of the units is 0077
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-
-	return errors.Join(err, f.Close())
-}
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(dir string) error {
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-
-	return errors.Join(f.Sync(), f.Close())
+	return err
 }

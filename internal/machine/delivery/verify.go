@@ -38,6 +38,11 @@ func (v *verifier) verify(ctx context.Context, digest string, files map[string][
 	next.PulledAt = v.host.Clock.Now().UTC()
 	next.Content = machine.SumFiles(files)
 
+	unsigned := fmt.Errorf("it has no %s: sign its folder by prelet site sign, and push it again", lang.ListFile)
+	if _, hasList := files[lang.ListFile]; !hasList && v.signers != nil {
+		return nil, unsigned
+	}
+
 	folder := machine.PulledFolder(v.host.StateDir(), digest)
 	site, err := v.load(folder)
 	if err != nil || v.signers == nil {
@@ -46,7 +51,7 @@ func (v *verifier) verify(ctx context.Context, digest string, files map[string][
 
 	at := slices.IndexFunc(site.Layers, func(l lang.Layer) bool { return l.Path == folder })
 	if at < 0 || site.Layers[at].List == nil {
-		return nil, fmt.Errorf("it has no %s: sign it by prelet site sign", lang.ListFile)
+		return nil, unsigned
 	}
 	list := site.Layers[at].List
 	next.Name, next.Counter = list.Name, list.Counter

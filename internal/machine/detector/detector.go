@@ -1,10 +1,12 @@
-// Package detector runs detectors of vendors: it opens and hashes a program, starts it confined, asks it one
-// question and kills it. Everything that a detector returns is untrusted: it is limited and checked against the
-// detector's own description, and a bad answer is rejected as a whole.
+// Package detector runs detectors of vendors: it opens a program and compares its hash with the lock, starts it
+// confined, asks it one question and kills it. A hash of an earlier run counts while the file is the same. Everything
+// that a detector returns is untrusted: it is limited and checked against the detector's own description, and a bad
+// answer is rejected as a whole.
 //
 // This package opens the program, chooses its user, keeps the deadline, kills and reaps. prelet-detect (packages
-// runner and sandbox) confines itself and speaks gRPC; package wire has their messages. The package must not import a
-// stage's implementation or HCL. It touches processes, lock files and a private folder below /run/prelet.
+// runner and sandbox) confines itself and speaks gRPC; package wire has their messages. Of the stages it imports only
+// the interface. It changes processes, and below its run folder, or a temporary one without root, lock files of slots
+// and a private folder; the locks of detectors it only reads.
 package detector
 
 import (

@@ -21,17 +21,19 @@ type Delivery struct {
 	LookedAt      time.Time `json:"looked_at,omitzero"`  // the last look that succeeded, UTC
 	Failed        string    `json:"failed,omitempty"`    // why the last look failed; "" if it succeeded
 	BootID        string    `json:"boot_id,omitempty"`   // of the last look, whether it failed or not
-	Given         []string  `json:"given,omitempty"`     // by a credential or a parameter, at the last success
+	Given         []string  `json:"given,omitempty"`     // by a credential or a parameter, at the last success if any
+	IsKept        bool      `json:"kept,omitempty"`      // the last look missed that credential or parameter
+	Earlier       []string  `json:"earlier,omitempty"`   // verified before, the last first; their files are kept
 	Refused       *Refused  `json:"refused,omitempty"`   // the last site that was not accepted, until one is
 
 	Used string `json:"used,omitempty"` // in status.json: the digest of the site whose plan is in place
 }
 
-// Stale says since when no look for a site has succeeded, and where the site is from; "" if the last one has. It stays
-// the same until a look succeeds.
-func (d *Delivery) Stale() string {
+// Stale says since when no look for a site has succeeded, and where the site is from; "" if the last one has, in this
+// boot. It stays the same until a look succeeds. The boot is "" for a machine that does not run.
+func (d *Delivery) Stale(bootID string) string {
 	switch {
-	case d == nil || d.Failed == "":
+	case d == nil || d.Failed == "" && (bootID == "" || d.BootID == bootID):
 		return ""
 	case d.LookedAt.IsZero():
 		return "no look for a site has succeeded yet"
@@ -40,6 +42,14 @@ func (d *Delivery) Stale() string {
 	at := d.LookedAt.UTC().Format(time.RFC3339)
 
 	return fmt.Sprintf("no look for a site has succeeded since %s (%s)", at, d.Reference)
+}
+
+// TakeFailure takes over from a report that a later look has failed, where the record could not be written.
+func (d *Delivery) TakeFailure(reported *Delivery) {
+	if d != nil && reported != nil && d.Failed == "" && !d.LookedAt.After(reported.LookedAt) &&
+		d.BootID == reported.BootID {
+		d.Failed = reported.Failed
+	}
 }
 
 // Refused is a site that was pulled and not accepted.
@@ -53,7 +63,7 @@ type Refused struct {
 // the run before.
 func (r *Reporter) Delivery(d *Delivery) {
 	r.change(func(s *Status) {
-		used := s.siteInPlace()
+		used := s.SiteInPlace()
 		s.Delivery = nil
 		if d != nil {
 			shown := *d
@@ -72,8 +82,8 @@ func (r *Reporter) SiteInPlace(digest string) {
 	})
 }
 
-// siteInPlace returns the digest that this run, or the one before it, has set.
-func (s *Status) siteInPlace() string {
+// SiteInPlace returns the digest that this run, or the one before it, has set.
+func (s *Status) SiteInPlace() string {
 	for ; s != nil; s = s.Last {
 		if s.Delivery != nil {
 			return s.Delivery.Used

@@ -29,6 +29,7 @@ func (s Status) Metrics() ([]byte, error) {
 		"result":         Status.Result,
 		"seconds":        formatMillis,
 		"since":          func(from, to time.Time) float64 { return to.Sub(from).Seconds() },
+		"stale":          (*Delivery).Stale,
 		"stamp":          func(t time.Time) string { return formatMillis(t.UnixMilli()) },
 	}).Parse(metricsText)
 	if err != nil {

@@ -1,9 +1,11 @@
 // Package report publishes the state of a run: progress while it runs (STATUS= of the unit, journal entries), and
-// status.json and metrics.prom in the run folder (/run/prelet). A Reporter collects the events of one run, and Load
-// reads the status of the last one. The package must not decide anything, and no error of it may change the behaviour
-// of a run; it writes only these two files.
+// status.json and metrics.prom in the run folder (/run/prelet). A Reporter collects the events of one run; Load reads
+// the status of the last one, and Release and the functions Replace… change it after its end. The package must not
+// decide anything, and no error of it may change the behaviour of a run. It writes these two files and their lock; the
+// caller passes the journal and the notify socket.
 //
-// The caller's redactor changes every text before it is stored, so that no output can contain a secret.
+// A Reporter passes each text through its caller's redactor before it is stored. The functions Replace… do not: their
+// callers pass texts without secrets.
 package report
 
 import (

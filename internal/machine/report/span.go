@@ -31,7 +31,6 @@ type Span struct {
 	Micros int64 `json:"us"`
 }
 
-// Took returns the duration of a span.
 func (s Span) Took() time.Duration { return time.Duration(s.Micros) * time.Microsecond }
 
 // End returns when a span ended.

@@ -75,6 +75,7 @@ func Check(ctx context.Context, e *machine.Env) (report.Drift, error) {
 		found.Event = last.Check.Event
 	}
 
+	n.Delivery.TakeFailure(last.Delivery)
 	c := &driftCheck{env: e, host: h, last: last, plan: p, found: found, applies: applies, delivery: n.Delivery}
 	c.publishAll(ctx, c.publications())
 
@@ -251,7 +252,7 @@ func (c *driftCheck) patch(ctx context.Context) error {
 
 // follow returns the condition that follows one of the Node, and whether a check may replace it.
 func (c *driftCheck) follow(have condition.Condition, d desired.Condition) (next condition.Condition, isOurs bool) {
-	next = addStale([]condition.Condition{d.Condition}, c.delivery)[0]
+	next = addStale([]condition.Condition{d.Condition}, c.host, c.delivery)[0]
 	if d.Drift && len(c.found.Changes) > 0 {
 		next.Status, next.Reason, next.Message = condition.False, condition.Drift, c.found.Summary
 	}
@@ -264,5 +265,7 @@ func (c *driftCheck) follow(have condition.Condition, d desired.Condition) (next
 		return next, false
 	}
 
-	return next, next.Reason == condition.Drift || next.Reason == have.Reason
+	isVerified := have.Reason == condition.Verified || have.Reason == condition.StaleSite
+
+	return next, next.Reason == condition.Drift || next.Status == condition.True && isVerified
 }

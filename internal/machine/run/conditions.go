@@ -126,7 +126,7 @@ func (r *nodeRun) keepConditions(context.Context) error {
 		results.Node = commit.NodeName(r.Plan, r.host.Hostname)
 		results.Healthz = commit.HealthzURL(r.Plan)
 		results.Conditions, next = takeConditions(r.env, r.Plan, results.Node, record)
-		results.Conditions = addStale(results.Conditions, r.node.Delivery)
+		results.Conditions = addStale(results.Conditions, r.host, r.node.Delivery)
 	case !hasResults:
 		results.Node = record.Node
 		results.Conditions = assumeConditions(record)
@@ -161,12 +161,13 @@ func takeConditions(e *machine.Env,
 	return found, next
 }
 
-// addStale adds to the messages of conditions that are True how old the site is. They stay True: a registry that does
-// not answer must not take the nodes of a fleet from it.
-func addStale(all []condition.Condition, d *report.Delivery) []condition.Condition {
-	stale := d.Stale()
+// addStale adds to conditions that are True how old the site is. They stay True: a registry that does not answer must
+// not take the nodes of a fleet from it.
+func addStale(all []condition.Condition, h *machine.Host, d *report.Delivery) []condition.Condition {
+	stale := d.Stale(h.BootToLook())
 	for i := range all {
 		if stale != "" && all[i].Status == condition.True {
+			all[i].Reason = condition.StaleSite
 			all[i].Message += "; " + stale
 		}
 	}

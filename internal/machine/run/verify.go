@@ -77,7 +77,6 @@ func (r *nodeRun) closeStore() {
 
 func (r *nodeRun) beginReport() { *r = *begin(r.env, r.host, r.Store, true) }
 
-// verifyLocked is Verify with the lock.
 func (r *nodeRun) verifyLocked(ctx context.Context) error {
 	h := r.host
 	if newer := activation.Newer(r.Store); newer != nil {

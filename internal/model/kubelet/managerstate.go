@@ -16,7 +16,6 @@ type ManagerState struct {
 	others    []string // further fields that the state depends on
 }
 
-// ManagerStates returns the states of all managers.
 func ManagerStates() []ManagerState {
 	return []ManagerState{
 		{

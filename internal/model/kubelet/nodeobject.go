@@ -170,7 +170,6 @@ type NodeChange interface {
 	Patch(now time.Time) (kind, path string, document any)
 }
 
-// LabelChanges are changes of labels.
 type LabelChanges []LabelChange
 
 // Patch implements Change by a JSON patch (RFC 6902), which the API server applies completely or not at all.

@@ -55,7 +55,6 @@ var startupTaints = []StartupTaint{
 // pkg/controller/nodelifecycle/node_lifecycle_controller.go, doNoScheduleTaintingPass.
 const byCondition = "the node lifecycle controller removes it unless the node has that condition"
 
-// FindStartupTaint returns the startup taint with a key.
 func FindStartupTaint(key string) (found StartupTaint, ok bool) {
 	for _, s := range startupTaints {
 		isPrefix := strings.HasSuffix(s.Key, "/") && strings.HasPrefix(key, s.Key)

@@ -51,7 +51,6 @@ func (r *Redactor) NewChild() *Redactor {
 	return child
 }
 
-// Add adds a secret.
 func (r *Redactor) Add(secret []byte) {
 	if r.parent != nil {
 		r.parent.Add(secret)
@@ -120,7 +119,7 @@ func (r *Redactor) Given(s string) string {
 	f := r.given
 	r.mu.RUnlock()
 
-	return f.replace(s)
+	return f.hideRest(s, f.replace(s))
 }
 
 // String returns s without secrets.
@@ -129,16 +128,24 @@ func (r *Redactor) String(s string) string {
 	f := r.forms
 	r.mu.RUnlock()
 
-	return f.hide(f.cutParts(s))
+	return f.hideRest(s, f.hide(f.cutParts(s)))
 }
 
 // forms is an immutable set of texts to look for.
 type forms struct {
 	all     []string
 	byFirst [256][]string // longest first
+	words   *forms        // those that may be ordinary words; nil in words
 }
 
 func newForms(all []string) *forms {
+	f := indexForms(all)
+	f.words = indexForms(slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !isOrdinaryWord(s) }))
+
+	return f
+}
+
+func indexForms(all []string) *forms {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b string) int { return len(b) - len(a) })
 	f := &forms{all: slices.Clip(all)}
@@ -204,6 +211,16 @@ func (f *forms) replace(s string) string {
 	}
 
 	return out.String()
+}
+
+// hideRest returns the hidden form of a text without the words that became whole words when what they stood next to was
+// hidden.
+func (f *forms) hideRest(s, hidden string) string {
+	if hidden == s || len(f.words.all) == 0 {
+		return hidden
+	}
+
+	return f.words.replace(hidden)
 }
 
 // hide returns a text with one "(sensitive)" in place of each secret, or of secrets that overlap, and without the

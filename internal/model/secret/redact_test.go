@@ -198,6 +198,7 @@ func FuzzRedactor(f *testing.F) {
 	f.Add("p\"\\ä<", `{"a":"p\"\\ä\u003c"}`)
 	f.Add("line one is long\nline two is long", "x line two is long")
 	f.Add("\x00\xff\x01\xfe", "\x00\xff\x01")
+	f.Add("jjjj", "beside its base64 on the right: ")
 	f.Fuzz(func(t *testing.T, secret, text string) {
 		r := redactorOf(secret)
 		text += secret + base64.StdEncoding.EncodeToString([]byte(secret))

@@ -41,22 +41,3 @@ func literalUnit(i *lang.Instance) string {
 
 	return unit
 }
-
-// MayWrite reports whether a site has a file block with this path that is written in each case, as far as that is known
-// without a machine. Its content may not be known.
-func MayWrite(site *lang.Site, file string) bool {
-	for _, i := range site.Stages {
-		for _, b := range i.Body.Blocks {
-			attributes := b.Body.Attributes
-			path := attributes["path"]
-			if path == nil || attributes["when"] != nil || attributes["create_only"] != nil {
-				continue
-			}
-			if text, isLiteral := value.LiteralText(path.Expr); isLiteral && text == file {
-				return true
-			}
-		}
-	}
-
-	return false
-}

@@ -1,5 +1,5 @@
-// Package identity decides under which name a node joins: by the node block, the base, the identity on the disk, and
-// the Node of that name in the cluster.
+// Package identity decides under which name a node joins, and whether it keeps the identity on its disk, which may be
+// another machine's or damaged: by the node block, the base, that identity, and the Node of that name in the cluster.
 package identity
 
 import (

@@ -22,6 +22,7 @@ func (l *loader) build() {
 	for _, d := range l.order {
 		var meta hclsyntax.Attributes
 		d.body, meta = l.splitMeta(d)
+		before := len(l.Diags)
 		l.Report(d.schema.Check(d.body, l.language(), metaNames(d.typ)...)...)
 		l.Report(CheckConstants(d.schema, d.body)...)
 		l.resolveRefs(d.schema, d.body)
@@ -36,7 +37,10 @@ func (l *loader) build() {
 		case schema.NodeBlock.Type:
 			l.site.Node = d.body
 		case schema.DeliveryBlock.Type:
-			l.site.Delivery = d.body
+			l.checkLiterals(d.schema, d.body)
+			if !l.Diags[before:].HasErrors() { // else it is not known where the node pulls its site
+				l.site.Delivery = d.body
+			}
 		case schema.VariableBlock.Type:
 			l.addVariable(d)
 		case schema.DetectorBlock.Type:
@@ -254,6 +258,20 @@ func (l *loader) constant(attr schema.Field, a *hclsyntax.Attribute) (string, bo
 	}
 
 	return v.AsString(), true
+}
+
+// checkLiterals checks the values of a block that nothing evaluates, and of its inner blocks: all are literals.
+func (l *loader) checkLiterals(b schema.Block, body *hclsyntax.Body) {
+	for _, a := range listAttributes(body) {
+		if f, ok := b.Field(a.Name); ok {
+			l.literalValue(f, a)
+		}
+	}
+	for _, x := range body.Blocks {
+		if n, ok := b.Find(x.Type); ok {
+			l.checkLiterals(n, x.Body)
+		}
+	}
 }
 
 // literalValue converts a literal to its declared type and checks it; false for an argument that was reported.

@@ -67,7 +67,6 @@ type Layer struct {
 	List  *SignedList // the valid list in its folder; nil: there is none, or no signature was checked
 }
 
-// LayerFile is a file of a layer.
 type LayerFile struct {
 	Path  string
 	State LayerState

@@ -69,7 +69,6 @@ func ParseList(text []byte) (*SignedList, error) {
 	return list, nil
 }
 
-// addFile adds a line of a file.
 func (l *SignedList) addFile(line string) error {
 	m := listedFile().FindStringSubmatch(line)
 	if m == nil {
@@ -279,6 +278,11 @@ func (l *SignedList) CheckWanted(w Wanted) error {
 		return fmt.Errorf("%s has no line \"# name:\", so it is not of one layer; %s", ListFile, again)
 	case w.Name != "" && l.Name != w.Name:
 		return fmt.Errorf("the site is signed as %q, and this node wants %q", l.Name, w.Name)
+	case l.Ring != w.Ring && l.Ring == "":
+		return fmt.Errorf("the site is signed for no ring, and this node is of the ring %q; %s --ring %s",
+			w.Ring, again, w.Ring)
+	case l.Ring != w.Ring && w.Ring == "":
+		return fmt.Errorf("the site is signed for the ring %q, and this node has no ring in its delivery block", l.Ring)
 	case l.Ring != w.Ring:
 		return fmt.Errorf("the site is signed for the ring %q, and this node is of the ring %q", l.Ring, w.Ring)
 	case !w.takes(l.Repository) && l.Repository == "":
@@ -288,8 +292,8 @@ func (l *SignedList) CheckWanted(w Wanted) error {
 		return fmt.Errorf("the site is signed for the repository %s, and this node asks %s",
 			l.Repository, strings.Join(w.Repositories, " and "))
 	case l.Counter < w.NotBelow:
-		return fmt.Errorf("the counter of the site %s is %d, and this node has accepted one with not-below %d",
-			l.Name, l.Counter, w.NotBelow)
+		return fmt.Errorf("the counter of the site %s is %d, and this node has accepted one with not-below %d: "+
+			"sign the next one with that counter or a higher one", l.Name, l.Counter, w.NotBelow)
 	case !l.Expires.IsZero() && !w.Now.IsZero() && w.Now.After(l.Expires):
 		return fmt.Errorf("the signature of the site expired at %s; %s", l.Expires.UTC().Format(time.RFC3339), again)
 	}

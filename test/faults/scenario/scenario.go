@@ -79,7 +79,6 @@ func All() []Scenario {
 	}
 }
 
-// Named returns the scenario with a name.
 func Named(name string) (Scenario, error) {
 	for _, s := range All() {
 		if s.Name == name {

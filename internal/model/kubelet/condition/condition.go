@@ -25,6 +25,7 @@ const (
 // The reasons that prelet gives. Programs may compare them, so they do not change.
 const (
 	Verified         = "Verified"         // True: the kubelet is healthy, and all checks hold
+	StaleSite        = "StaleSite"        // True: the same, and no look for a pulled site has succeeded lately
 	Booting          = "Booting"          // False: from the begin of a boot to its verdict
 	Stopping         = "Stopping"         // False: the node shuts down, or prelet.service was stopped
 	TurnedOff        = "TurnedOff"        // Unknown: the node was booted with prelet=off

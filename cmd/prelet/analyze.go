@@ -41,7 +41,7 @@ func (a *cli) analysis(name, short, long string) *cobra.Command {
 		Short:   short,
 		Long:    long,
 		Example: "  prelet analyze " + name + "\n  prelet analyze " + name + " --root /host -o json",
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: stoppable(func(c *cobra.Command, _ []string) error {
 			found, err := inspect.Analyze(c.Context(), a.env(), w.Root)
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ func (a *cli) analysis(name, short, long string) *cobra.Command {
 				found.Chain = nil
 			}
 			return a.showAnalysis(name, found, w.output.isJSON())
-		},
+		}),
 	}
 	w.addStateFlags(c)
 	return c

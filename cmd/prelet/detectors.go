@@ -75,10 +75,10 @@ func (a *cli) detectorsLock() *cobra.Command {
 			"A program that changed does not run until it is locked again.",
 		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out " +
 			"debian/locks build/gaudi",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: stoppable(func(c *cobra.Command, args []string) error {
 			o.Request = w.Request
 			return sites.LockDetectors(c.Context(), a.env(), o, args, a.printLocked)
-		},
+		}),
 	}
 	addOutFlag(c, &o.Out)
 	c.Flags().BoolVar(&o.Site, "site", false,
@@ -118,7 +118,7 @@ watches for access that it did not declare, and prints what its author has to fi
 handshake, description, configuration, deadline, sizes, determinism, files, network.`,
 		Example: "  prelet detectors check ./gaudi\n" +
 			"  prelet detectors check ./gaudi --machine ./machines/gaudi3 --detector-config '{\"ports\": 3}'",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: stoppable(func(c *cobra.Command, args []string) error {
 			o.Command = args
 			o.Output = output.name
 			stdout := a.stdout
@@ -139,7 +139,7 @@ handshake, description, configuration, deadline, sizes, determinism, files, netw
 				return quit(checked.Code)
 			}
 			return exit(checked.Status)
-		},
+		}),
 	}
 	output.addFlag(c, "text", "json")
 	c.Flags().StringVar(&o.Config, "detector-config", "{}",

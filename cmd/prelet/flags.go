@@ -47,7 +47,7 @@ func (w *where) addObjectsFlag(c *cobra.Command) {
 // readRepository makes a command take the site, and the settings that no flag gives, from .prelet.hcl, and check its
 // flags. Arguments are as --config. Commands about this machine itself do not: run, detect, doctor, detectors, bundle.
 func (a *cli) readRepository(c *cobra.Command, w *lab.Request, files lang.Files) {
-	c.PreRunE = func(c *cobra.Command, args []string) error {
+	c.PreRunE = stoppable(func(c *cobra.Command, args []string) error {
 		if strings.HasSuffix(c.Use, " [PATH...]") {
 			w.Config = append(w.Config, args...)
 		}
@@ -61,7 +61,7 @@ func (a *cli) readRepository(c *cobra.Command, w *lab.Request, files lang.Files)
 		}
 
 		return w.Check()
-	}
+	})
 }
 
 // addRecordedFlags adds the flags of a command that plans this node, recorded ones, or those of a repository.

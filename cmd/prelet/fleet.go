@@ -118,7 +118,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 		Example: "  prelet plan --from fleet/ --config site/ --shard 0/2 > 0.json\n" +
 			"  prelet plan --from fleet/ --config site/ --shard 1/2 > 1.json\n  prelet fleet merge 0.json 1.json\n" +
 			"  prelet fleet merge 0.json 1.json --html fleet.html",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: stoppable(func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fault.Usage.Errorf("1 argument or more needed: the partial results of `prelet plan --shard`")
 			}
@@ -146,7 +146,7 @@ It refuses parts that do not belong together, and a part that is missing or give
 				return err
 			}
 			return quit(report.Code())
-		},
+		}),
 	}
 	f.addFlags(c)
 	addPageFlag(c, &file)

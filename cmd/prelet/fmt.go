@@ -33,7 +33,7 @@ With - it formats standard input and writes the result to standard output,
 as an editor needs it. A text with a syntax error writes nothing there.`,
 		Example: "  prelet fmt\n  prelet fmt --check site/\n  prelet fmt --diff site/ | less\n" +
 			"  prelet fmt - < site.hcl",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: stoppable(func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 && args[0] == sites.StandardInput:
 				file, err := sites.FormatInput(c.InOrStdin())
@@ -65,7 +65,7 @@ as an editor needs it. A text with a syntax error writes nothing there.`,
 				return exit(3)
 			}
 			return nil
-		},
+		}),
 	}
 	c.Flags().BoolVar(&flags.check, "check", false,
 		"write nothing, list the files that would change, and exit 3 if there are any")

@@ -32,9 +32,9 @@ and write and restart come last, with all that label, taint and reserve have add
 It needs no machine and no network.`,
 		Example: "  prelet graph ./site\n  prelet graph ./site --stages -o dot | dot -Tsvg > site.svg\n" +
 			"  prelet graph ./site -o mermaid",
-		RunE: func(*cobra.Command, []string) error {
+		RunE: stoppable(func(*cobra.Command, []string) error {
 			return a.showGraph(o, output)
-		},
+		}),
 	}
 	a.readRepository(c, &o.Request, lang.AnyOwner())
 	c.Flags().StringArrayVar(&o.Config, "config", nil, configUsage)

@@ -20,13 +20,13 @@ func (a *cli) history() *cobra.Command {
 		Long: `Lists the kept generations with their time, their status and the number of files that each changed.
 An asterisk marks the generation in place. Below the list is what is pinned or held, and why.`,
 		Example: "  prelet history\n  prelet history --root /mnt/node17\n  prelet history -o json",
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: stoppable(func(c *cobra.Command, _ []string) error {
 			past, err := inspect.ReadHistory(c.Context(), a.env(), w.Root)
 			if err != nil {
 				return err
 			}
 			return a.show(w.output.isJSON(), "history", past)
-		},
+		}),
 	}
 	c.AddCommand(a.historyShow(), a.historyDiff())
 	w.addStateFlags(c)
@@ -42,7 +42,7 @@ func (a *cli) historyShow() *cobra.Command {
 		Long: `Shows the status of generation N, why it was made, and what it did to each file.
 prelet history diff shows what it changed in the node, and why.`,
 		Example: "  prelet history show 12\n  prelet history show 12 -o json",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: stoppable(func(c *cobra.Command, args []string) error {
 			n, err := parseGeneration(args[0])
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ prelet history diff shows what it changed in the node, and why.`,
 				return err
 			}
 			return a.show(w.output.isJSON(), "generation", one)
-		},
+		}),
 	}
 	w.addStateFlags(c)
 	return c
@@ -73,7 +73,7 @@ A change names the causes that it depends on, as far as they are known.
 Contents with a secret are never shown.
 What a generation does not have, as a plan after a rollback to 0, is named, and the rest is compared.`,
 		Example: "  prelet history diff 11\n  prelet history diff 11 12 -o json",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: stoppable(func(c *cobra.Command, args []string) error {
 			numbers := []int{0, inspect.InPlace}
 			for i, text := range args {
 				n, err := parseGeneration(text)
@@ -88,7 +88,7 @@ What a generation does not have, as a plan after a rollback to 0, is named, and 
 				return err
 			}
 			return printResult(a, w.output.isJSON(), d, printer.ComparisonText)
-		},
+		}),
 	}
 	w.addStateFlags(c)
 	return c

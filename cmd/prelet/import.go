@@ -26,7 +26,7 @@ what the file has. A file without pins of the cluster's CA needs the first.`,
 			1,
 			"one file: a JoinConfiguration of kubeadm, or the /etc/kubernetes/init-config of a node",
 		),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: stoppable(func(_ *cobra.Command, args []string) error {
 			o.File = args[0]
 			done, err := sites.Import(a.env(), o)
 			a.printDiagnostics(nil, printer.Sorted(done.Diagnostics))
@@ -40,7 +40,7 @@ what the file has. A file without pins of the cluster's CA needs the first.`,
 				sites.Imported
 				Dir string
 			}{done, o.Dir})
-		},
+		}),
 	}
 	c.Flags().StringArrayVar(&o.Hashes, "ca-cert-hash", nil, "`HASH` of the cluster's CA, sha256:… (repeatable)")
 	c.Flags().StringArrayVar(&o.Servers, "server", nil, "apiserver, `HOST:PORT` (repeatable)")

@@ -19,7 +19,7 @@ func (a *cli) init() *cobra.Command {
 The hashes of the cluster's CA come from --ca-cert-hash, from a CA file (--ca-file),
 or, with --from-node, from a node that has joined.`,
 		Example: "  prelet init --server 10.0.0.11:6443 --ca-file ca.crt\n  prelet init --from-node /etc/prelet",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: stoppable(func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				o.Dir = args[0]
 			}
@@ -36,7 +36,7 @@ or, with --from-node, from a node that has joined.`,
 				o.Dir,
 			)
 			return nil
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.Servers, "server", nil, "apiserver, `HOST:PORT` (repeatable)")

@@ -1,9 +1,9 @@
-// Command prelet turns a golden image into the right Kubernetes node. systemd runs it once at boot, before the
-// kubelet starts.
+// Command prelet turns a golden image into the right Kubernetes node. systemd runs it at boot, before the kubelet
+// starts; later it verifies the kubelet, checks the node and updates the site.
 //
-// This file builds the command tree and turns errors into exit statuses. A command has a file with its flags and texts:
-// it calls one function, of a package below internal/lab or of internal/machine/run, and prints the result. The logic
-// is there.
+// This file builds the command tree and turns errors into exit statuses. The flags and texts of a command are in the
+// file of its name, or in that of the command above it. Its logic is in a package below internal/lab, or, if it changes
+// a node, in internal/machine/run or delivery; the file prints the result.
 package main
 
 import (
@@ -29,6 +29,7 @@ import (
 	"github.com/prelet/prelet/internal/lab/printer"
 	"github.com/prelet/prelet/internal/machine"
 	"github.com/prelet/prelet/internal/machine/commit"
+	"github.com/prelet/prelet/internal/machine/delivery"
 	"github.com/prelet/prelet/internal/machine/detector"
 	"github.com/prelet/prelet/internal/model/secret"
 	"github.com/prelet/prelet/internal/plan/lang"
@@ -350,6 +351,8 @@ type cli struct {
 	served         bool             // prelet-apply.service runs this for somebody
 	// detectors changes where detectors are looked for and how they run; nil outside of tests.
 	detectors func(*detector.HostConfig)
+	// delivery changes how a site is pulled; zero outside of tests.
+	delivery delivery.Config
 }
 
 // env returns the terminal's part of the functions in internal/machine: streams, redactor, progress.

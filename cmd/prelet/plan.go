@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -70,7 +71,7 @@ With --strict, a warning or a note of any plan ends it with 10, after everything
 				return err
 			}
 
-			nodes := nodePrinter{cli: a, from: f.From, output: f.output.name}
+			nodes := nodePrinter{cli: a, from: cmp.Or(f.From, f.Hardware), output: f.output.name}
 			sum, err := fleets.Plan(ctx, a.env(), f.toOptions(), func(p planning.Planned) error {
 				if f.isNodes() {
 					return nodes.show(p)

@@ -13,7 +13,7 @@ import (
 // a capacity it prints the pools at the end.
 type nodePrinter struct {
 	*cli
-	from   string // the recording of a single node
+	from   string // the recording, or recorded hardware, of a single node
 	output string // nodes or capacity
 	set    nodeobject.Set
 	lowest fault.Code // of the nodes without an object

@@ -42,6 +42,9 @@ Serial numbers, uuids, MAC addresses and GUIDs are left out without --with-ident
 				return err
 			}
 			a.printDiagnostics(r.Site, printer.Sorted(r.Diagnostics))
+			if r.Lacks != nil {
+				a.printNotice("with this site, the plan of this recording is not complete: " + origin.OneLine(r.Lacks))
+			}
 			if !isStdout {
 				_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
 			}

@@ -102,6 +102,18 @@ type runner func(ctx context.Context, args []string) error
 // ignored.
 func stopOnSignal(body runner) func(*cobra.Command, []string) error { return watchSignals(body, false) }
 
+// stoppable is stopOnSignal for a part of a command that needs its flags: the context of the command ends meanwhile.
+func stoppable(body func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return stopOnSignal(func(ctx context.Context, args []string) error {
+			defer c.SetContext(c.Context())
+			c.SetContext(ctx)
+
+			return body(c, args)
+		})(c, args)
+	}
+}
+
 // finishOnSignal is stopOnSignal for a command that writes: the write in progress is completed first.
 func finishOnSignal(body runner) func(*cobra.Command, []string) error {
 	return watchSignals(body, true)

@@ -24,7 +24,7 @@ func (a *cli) schema() *cobra.Command {
 printed, as Markdown.
 With --out it writes pages to DIR/reference and DIR/codes, one for each stage type and code.`,
 		Example: "  prelet schema | less\n  prelet schema cluster\n  prelet schema --out docs",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: stoppable(func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && (dir != "" || output.name != "markdown"):
 				return fault.Usage.Errorf("schema %s prints one block as Markdown; leave -o and --out out", args[0])
@@ -58,7 +58,7 @@ With --out it writes pages to DIR/reference and DIR/codes, one for each stage ty
 				e.SetIndent("", "  ")
 				return e.Encode(language)
 			})
-		},
+		}),
 	}
 	output.addFlag(c, "markdown", "json")
 	addOutFlag(c, &dir)

@@ -48,7 +48,7 @@ With a public key in --key, ssh-keygen uses the private key of the agent.`,
 		"nodes that ask the repository `HOST/PATH` may pull it; without it, only from a folder")
 	flags.Uint64Var(&o.List.Counter, "counter", 0, "the number `N` of this version, from 1")
 	flags.Uint64Var(&o.List.NotBelow, "not-below", 0,
-		"a node that has accepted it refuses lists of this name with a counter below `N`")
+		"a node that has run it refuses lists of this name with a counter below `N`")
 	flags.StringVar(&o.Expires, "expires", "", "a node does not pull it after `TIME`, as 2027-01-31T12:00:00Z")
 	output.addFlag(c, "text", "json")
 	return c
@@ -67,13 +67,13 @@ It does not know which counter, ring or repository a node accepts.
 
 Exit status 10 if a node would refuse the files.`,
 		Example: "  prelet site verify site/ --signers site-key.pub",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: stoppable(func(_ *cobra.Command, args []string) error {
 			got, err := sites.VerifyFolder(args[0], signers)
 			if err != nil {
 				return err
 			}
 			return printResult(a, output.isJSON(), got, printSignedFolder)
-		},
+		}),
 	}
 	c.Flags().StringVar(&signers, "signers", machine.SignersFile, "the public keys in `FILE`, one a line")
 	output.addFlag(c, "text", "json")

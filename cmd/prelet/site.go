@@ -23,7 +23,7 @@ The digest is the same for a node and a checkout, wherever the files are.
 A machine may give variables other values: by credentials, and on the kernel command line.
 prelet explain shows which value a plan has.`,
 		Example: "  prelet site\n  prelet site image/ prod/\n  prelet site --root /mnt/image -o json",
-		RunE: func(*cobra.Command, []string) error {
+		RunE: stoppable(func(*cobra.Command, []string) error {
 			found, err := sites.Effect(a.env(), w.Request)
 			if err != nil {
 				return err
@@ -33,7 +33,7 @@ prelet explain shows which value a plan has.`,
 				return err
 			}
 			return quit(origin.Code(found.Diagnostics))
-		},
+		}),
 	}
 	w.addSiteFlags(c)
 	a.readRepository(c, &w.Request, lang.OS())

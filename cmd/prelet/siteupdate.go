@@ -22,7 +22,7 @@ prelet-site.service calls it before each boot's run, and prelet-check.service be
 After a failure the node keeps the last verified site.`,
 		Example: "  prelet site update\n  prelet site update -o json\n  prelet site update --root /mnt/image",
 		RunE: finishOnSignal(func(ctx context.Context, _ []string) error {
-			done, err := delivery.Update(ctx, a.env(), root, delivery.Config{})
+			done, err := delivery.Update(ctx, a.env(), root, a.delivery)
 			if err != nil {
 				return err
 			}

@@ -39,13 +39,13 @@ only if the site sets or removes all of them; a note names the others.
 --kubelet asks a kubelet's binary too, which needs the base.`,
 		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version " +
 			"1.36",
-		RunE: func(*cobra.Command, []string) error {
+		RunE: stoppable(func(*cobra.Command, []string) error {
 			found, err := sites.Validate(a.env(), sites.ValidateOptions{Request: w.Request, Strict: strict})
 			if err != nil {
 				return err
 			}
 			return a.showValidated(found, w.output.isJSON())
-		},
+		}),
 	}
 	w.addSiteFlags(c)
 	a.readRepository(c, &w.Request, lang.OS())

@@ -31,6 +31,9 @@ Without a generation it checks nothing.
 
 The checks of a kubelet, in the order of their results:
 ` + describeChecks() + `
+A check whose state is unknown does not fail it, as where the API server answers 401 or nothing:
+files that ran before would not help there. A monitor that must know reads the states of -o json.
+
 Exit status 0 healthy, 50 unhealthy, 51 unhealthy after a rollback too.`,
 		Example: "  prelet verify\n  prelet verify -o json",
 		RunE: stopWriteOnSignal(func(ctx context.Context, _ []string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/lab"
 	"github.com/prelet/prelet/internal/lab/userfile"
 	"github.com/prelet/prelet/internal/machine"
+	"github.com/prelet/prelet/internal/model/origin"
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/lang"
 )
@@ -28,6 +29,7 @@ type RecordOptions struct {
 type Recorded struct {
 	Site        *lang.Site
 	Diagnostics hcl.Diagnostics
+	Lacks       *hcl.Diagnostic // the first expression for which the recording has no value, as it has no identity
 }
 
 // Record plans like a run, and writes all questions and answers into a file.
@@ -53,16 +55,31 @@ func Record(ctx context.Context, e *machine.Env, o RecordOptions) (Recorded, err
 	}
 
 	r := n.Recording(p)
+	var lacks *hcl.Diagnostic
 	if !o.WithIdentity {
 		if err := r.Withhold(); err != nil {
 			return Recorded{}, fault.Internal.Errorf("%s", err)
 		}
+		lacks = findUnread(ctx, e, r)
 	}
 	if err := userfile.WritePage(o.File, o.Stdout, o.encoder(r)); err != nil {
 		return Recorded{}, err
 	}
 
-	return Recorded{n.Site, append(n.Found, p.Diagnostics...)}, nil
+	return Recorded{n.Site, append(n.Found, p.Diagnostics...), lacks}, nil
+}
+
+// findUnread plans a recording, and returns the first error about a value that it does not have, nil for none.
+func findUnread(ctx context.Context, e *machine.Env, r *tape.Recording) *hcl.Diagnostic {
+	n := lab.OpenWorld(e, &lab.Given{}, r, nil)
+	defer n.Close()
+	for _, d := range n.PlanUnless(ctx).Diagnostics {
+		if origin.CodeOf(d) == fault.Unread && d.Severity == hcl.DiagError {
+			return d
+		}
+	}
+
+	return nil
 }
 
 // encoder returns the function that writes a recording, compressed where its name says so.

@@ -24,7 +24,6 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-// Name is the name of the file.
 const Name = lang.RepositoryFile
 
 // The arguments of the file.

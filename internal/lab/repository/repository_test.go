@@ -123,7 +123,8 @@ func TestMachines(t *testing.T) {
 }
 
 // No glob searches a folder that the repository is in; the repository is the folder with .git above the file, or that of
-// the file.
+// the file. A folder elsewhere that the glob names is searched, because somebody has written its name: a copy without
+// .git may have its machines next to its rings.
 func TestGlob(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"org/repo/.git/x", "org/repo/ring/.prelet.hcl", "org/repo/fleet/a.json", "org/bare/x.json",

@@ -127,10 +127,20 @@ func ReadSite(path string, limit int64) (src []byte, why string, err error) {
 	return src, "", err
 }
 
+// MakeFolder makes a folder and those above it. A file system that does not answer ends it: nothing waits for a write.
+func MakeFolder(dir string) error {
+	var hangs *nodefile.NoAnswerError
+	if _, err := nodefile.Stat(dir); errors.As(err, &hangs) {
+		return err
+	}
+
+	return os.MkdirAll(dir, 0o755)
+}
+
 // Create writes a new file, and the folders above it. For a file that exists already, the error is fs.ErrExist. A
 // file that cannot be written to its end is removed, so that the next try can create it.
 func Create(path string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

@@ -1,8 +1,3 @@
-// Package schema declares the language: a block is a list of attributes and blocks with their types, defaults and docs.
-// Decoding, the check of references, the reference pages and `prelet schema -o json` use the same declarations. The
-// package must not evaluate expressions itself, nor read or write anything. It imports model, platform and fault.
-//
-// Start with Block, then Decode.
 package schema
 
 import (

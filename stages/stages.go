@@ -1,8 +1,3 @@
-// Package stages is the contract of a stage type: its declaration, and the code that runs in its phase.
-// A type implements Stage and one of Gatherer, Decider and Renderer; package builtin lists the types. Gatherers read
-// through the tape only, deciders and renderers are pure. A stage must not write, and must not import another stage.
-//
-// A stage imports schema and the wings below. Start with taint, the smallest one.
 package stages
 
 import (

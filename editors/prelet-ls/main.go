@@ -1,5 +1,3 @@
-// Command prelet-ls is a language server for prelet's sites. An editor starts it and speaks the Language Server
-// Protocol with it over standard input and output. It needs no configuration, no network and no installed prelet.
 package main
 
 import (

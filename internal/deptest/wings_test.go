@@ -83,18 +83,29 @@ func TestPagesOfWings(t *testing.T) {
 	dir := root(t)
 	const most = 150 // words
 
-	for _, name := range []string{"lab", "machine", "plan", "platform", "model", "testing"} {
-		text, err := os.ReadFile(filepath.Join(dir, "internal", name, "doc.go"))
+	pages := []string{"internal/testing", "plugins", "editors/prelet-ls"}
+	for _, w := range readWings(t, dir) {
+		pages = append(pages, w.folder)
+	}
+
+	for _, folder := range pages {
+		page, err := os.ReadFile(filepath.Join(dir, folder, "doc.go"))
 		if err != nil {
-			t.Errorf("internal/%s: got no page, want a doc.go", name)
+			t.Errorf("%s: got no page, want a doc.go", folder)
 			continue
 		}
-		words := len(strings.Fields(strings.ReplaceAll(string(text), "//", "")))
-		if words > most {
-			t.Errorf("internal/%s/doc.go: got %d words, want at most %d", name, words, most)
+		text := string(page)
+		if words := len(strings.Fields(strings.ReplaceAll(text, "//", ""))); words > most {
+			t.Errorf("%s/doc.go: got %d words, want at most %d", folder, words, most)
 		}
-		if !strings.Contains(string(text), "\n// Start with ") {
-			t.Errorf("internal/%s/doc.go: got no sentence that says where to start, want one", name)
+		for what, part := range map[string]string{
+			"that says what it imports":    " import",
+			"that says what it never does": " never ",
+			"that says where to start":     "\n// Start with ",
+		} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s/doc.go: got no sentence %s, want one", folder, what)
+			}
 		}
 	}
 }

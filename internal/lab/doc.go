@@ -6,8 +6,9 @@
 // below have one folder for each task of a person, with a function for each command: inspect, planning, fleets, images
 // and sites; explain, compare, fleet, testfile and printer show a plan.
 //
-// The wing may import everything below it, and inspect reads the state that a run left. It changes only files that a
-// person names, and those of an image. A boot imports none: code that both need belongs in machine or lower.
+// The wing may import everything below it, and inspect reads the state that a run left. It never changes
+// a file but those that a person names, and those of an image. A boot imports none: code that both need belongs in
+// machine or lower.
 //
 // Start with open.go, then planning/plan.go.
 package lab

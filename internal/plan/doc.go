@@ -5,8 +5,8 @@
 // its verdict, the files of other programs, the identity, the needs of apply.
 //
 // The wing imports stages, schema and the wings below. It is pure: the same site and the same answers give the same
-// plan, byte for byte, on any machine. It reads only through one tape, opens no connection, starts no program, and
-// writes nothing; only lang/os.go reads files, those of a site.
+// plan, byte for byte, on any machine. It reads only through one tape, and never opens a connection, starts a program
+// or writes; only lang/os.go reads files, those of a site.
 //
 // Start with evaluate/evaluate.go.
 package plan

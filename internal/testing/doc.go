@@ -5,7 +5,7 @@
 // every output; table reads the cases of a test from a text; osfile reads and writes its files; growth compares the
 // cost of two sizes of an input.
 //
-// The wing may import everything, and nothing but tests, the demo and the benchmarks imports it.
+// The wing may import everything, and is never imported but by tests, the demo and the benchmarks.
 //
 // Start with demo/demo.go.
 package testing

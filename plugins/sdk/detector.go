@@ -94,7 +94,6 @@ func (m *Machine) NotReady(limit time.Duration, format string, args ...any) {
 // Context ends with the deadline of the answer, or when prelet stops waiting for it.
 func (m *Machine) Context() context.Context { return m.ctx }
 
-// Add reports a device.
 func (m *Machine) Add(d *Device) { m.added = append(m.added, d) }
 
 // AddFacts adds facts, which Fact.Is and Fact.Unknown make.

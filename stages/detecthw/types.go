@@ -248,7 +248,6 @@ func (all parts) hide(v cty.Value) cty.Value {
 	return cty.ListVal(elements)
 }
 
-// hasPart reports whether a value has a part.
 func hasPart(v cty.Value, keys []string) bool {
 	for _, key := range keys {
 		t := v.Type()

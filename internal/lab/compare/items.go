@@ -109,7 +109,6 @@ func isOfSite(p *evaluate.Plan, name string) bool {
 	return false
 }
 
-// Set sets an item.
 func (i Items) Set(kind, name string, value any) {
 	i[Item{kind, name}] = encode(value)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/platform/nodefile"
 )
 
-// EffectKind is the kind of an effect.
 type EffectKind string
 
 // The states, in the order in which groups are printed.

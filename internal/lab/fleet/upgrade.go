@@ -117,7 +117,6 @@ func NewUpgrade(prelet, server string, to int) *Upgrade {
 	return u
 }
 
-// Add adds a machine.
 func (u *Upgrade) Add(m UpgradedMachine) {
 	u.Machines++
 	if m.Err != nil {

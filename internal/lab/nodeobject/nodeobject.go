@@ -34,14 +34,14 @@ func (s *Set) Add(p *evaluate.Plan, source string) (object map[string]any, err e
 
 // add calls a function with the maker of a plan's Node and its name, and counts them.
 func (s *Set) add(p *evaluate.Plan, source string, use func(*maker, string)) error {
-	ofFile, _, _ := strings.Cut(path.Base(source), ".prelet")
+	ofFile, _, _ := strings.Cut(strings.TrimSuffix(path.Base(source), ".json"), ".prelet")
 	name := cmp.Or(p.NodeName(), ofFile)
 	other, isTaken := s.sources[name]
 	switch f := p.Facts; {
 	case p.Code() != "":
 		return p.Code().Errorf("no complete plan; prelet plan has the reason")
 	case name == ".": // this machine, without a recording
-		return fault.Unread.Errorf("the name of the node is not known; set --hostname-override in the site")
+		return fault.Unread.Errorf("the name of the node is not known; set node.name in the site")
 	case len(content.IsDNS1123Subdomain(name)) > 0:
 		return fault.Unread.Errorf(
 			"the name of the node is not known, and no Node can have that of the recording, %s; rename the recording",

@@ -151,7 +151,6 @@ type CodePage struct {
 	Exit int `json:"exit"`
 }
 
-// NewCodePage returns the page of a code.
 func NewCodePage(c fault.Code, p fault.Page) CodePage {
 	return CodePage{
 		FormatVersion: 1,
@@ -162,7 +161,6 @@ func NewCodePage(c fault.Code, p fault.Page) CodePage {
 	}
 }
 
-// CodeText writes the page of a code.
 func CodeText(w io.Writer, p CodePage, s Style) error {
 	return s.render(w, "code", p, template.FuncMap{
 		"headed": s.headed,

@@ -197,6 +197,45 @@ func TestFleetHTML(t *testing.T) {
 	})
 }
 
+// The cell of an effect has the sign of the change and its value, which sets two groups apart: the new one, or
+// one that goes. A file has none, a secret has none, and a long value is cut.
+func TestFleetHTMLCells(t *testing.T) {
+	r := fleet.NewReport("1.2.3")
+	long := strings.Repeat("ä", 2*maxCell)
+	cut := strings.Repeat("ä", maxCell-1) + "…"
+	cells := []struct {
+		change compare.NodeChange
+		want   string
+	}{
+		{compare.NodeChange{Kind: "label", Name: "new", Action: "create", To: "r07"}, `&#43; <span class="mono">r07</span>`},
+		{compare.NodeChange{Kind: "label", Name: "other", Action: "update", From: "r07", To: "r08"}, `~ <span class="mono">r08</span>`},
+		{compare.NodeChange{Kind: "label", Name: "quoted", Action: "update", From: `"r07"`, To: `"r09"`}, `~ <span class="mono">r09</span>`},
+		{compare.NodeChange{Kind: "label", Name: "gone", Action: "delete", From: "r06"}, `− <span class="mono">r06</span>`},
+		{compare.NodeChange{Kind: "label", Name: "long", Action: "create", To: long}, `&#43; <span class="mono">` + cut + `</span>`},
+		{compare.NodeChange{Kind: "file", Name: "/etc/x", Action: "update", From: "sha256:1", To: "sha256:2"}, `~`},
+		{compare.NodeChange{Kind: "flag", Name: "hidden", Action: "update", To: "r05", Hidden: "a secret"}, `~`},
+	}
+	changed := fleet.Effect{Member: fleet.Member{Source: "fleet/node1.prelet"}}
+	changed.State = fleet.Changed
+	for _, c := range cells {
+		changed.Changes = append(changed.Changes, c.change)
+	}
+	same := fleet.Effect{Member: fleet.Member{Source: "fleet/node2.prelet"}}
+	same.State = fleet.Unchanged
+	r.Add(changed)
+	r.Add(same)
+	r.Finish()
+
+	page := encodePage(t, func(b *bytes.Buffer) error { return FleetHTML(b, r, htmlRedactor()) })
+	for _, c := range cells {
+		row := pictureOf(t, page, `<span class="mono">`+c.change.Name+`</span></th>`, "</tr>")
+		cell := pictureOf(t, row, `<td data-column="1"`, "</td>")
+		if _, got, _ := strings.Cut(cell, `">`); got != c.want {
+			t.Errorf("cell of %s %s: got %q, want %q", c.change.Kind, c.change.Name, got, c.want)
+		}
+	}
+}
+
 // A fleet in which each machine is a group of its own has a page that a browser can show.
 func TestFleetHTMLOfManyGroups(t *testing.T) {
 	r := fleet.NewReport("1.2.3")

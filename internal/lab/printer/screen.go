@@ -38,7 +38,6 @@ type lineHead struct {
 	hashes int // in a row
 }
 
-// NewScreen returns a screen that writes to a writer.
 func NewScreen(to io.Writer, r *secret.Redactor) *Screen {
 	return &Screen{
 		to:       to,

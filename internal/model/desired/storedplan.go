@@ -40,7 +40,6 @@ func ReadStoredPlan(store blobs, gen int) (StoredPlan, error) {
 	return ParseStoredPlan(text)
 }
 
-// ParseStoredPlan reads the text of a stored plan.
 func ParseStoredPlan(text []byte) (StoredPlan, error) {
 	var p StoredPlan
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -17,7 +17,6 @@ import (
 // implementation computes a function's result from known arguments, none of which is null.
 type implementation func(args []cty.Value) (cty.Value, error)
 
-// newFunction makes a function with a result of one type.
 func newFunction(
 	doc string,
 	result cty.Type,

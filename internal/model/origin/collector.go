@@ -12,7 +12,6 @@ type Collector struct {
 	Degraded []fault.Reason // for a degraded boot
 }
 
-// Report adds diagnostics.
 func (c *Collector) Report(ds ...*hcl.Diagnostic) {
 	c.Diags = append(c.Diags, ds...)
 }

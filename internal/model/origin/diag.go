@@ -129,7 +129,6 @@ func IsReplaced(d *hcl.Diagnostic, item string) bool {
 	return ok && e.Code == fault.BaseReplaced && e.Item == item
 }
 
-// IsNote reports whether a diagnostic is a note.
 func IsNote(d *hcl.Diagnostic) bool {
 	e, ok := d.Extra.(Extra)
 	return ok && e.Note

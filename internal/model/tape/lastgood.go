@@ -44,7 +44,6 @@ func ReadLastGood(s Generations) *LastGood {
 	return &LastGood{Generation: gen, Recording: r}
 }
 
-// ReadKept reads the recording of a generation.
 func ReadKept(s Generations, gen int) (*Recording, error) {
 	text, err := s.Blob(gen, RecordingBlob)
 	if err != nil {

@@ -184,7 +184,6 @@ func Decompress(r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// DecodeText reads the text of a recording.
 func DecodeText(text []byte) (*Recording, error) {
 	if err := RecordingBounds.Check(text); err != nil {
 		return nil, fmt.Errorf("recording: %w", err)

@@ -177,7 +177,6 @@ func (e *Eval) withOwnReserved() *Eval {
 	return e.WithNode(cty.ObjectVal(m))
 }
 
-// Node returns the value of `node`.
 func (e *Eval) Node() cty.Value { return e.node() }
 
 // Fork returns e for another goroutine.

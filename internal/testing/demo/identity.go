@@ -205,7 +205,6 @@ func SignText(text, id, secret string) string {
 // Credentials are those of a node, by their names. Each ends with a new line, as its file does.
 type Credentials map[string]string
 
-// Read returns a credential.
 func (c Credentials) Read(name string) ([]byte, error) {
 	text, isThere := c[name]
 	if !isThere {

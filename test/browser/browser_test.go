@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -200,6 +201,16 @@ func TestPages(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestKinds checks that each change of a group shows its kind on a phone: a label and a taint may have the same name.
+func TestKinds(t *testing.T) {
+	tb := open(t, startBrowser(t), writeFleet(t), emulation.SetDeviceMetricsOverride(360, 800, 1, true))
+	got := evalPage[[]string](tb, `[...document.querySelectorAll(".group td.wide")].filter((e) =>
+		e.getBoundingClientRect().width > 0).map((e) => e.innerText)`)
+	if want := []string{"label", "file", "label", "taint"}; !slices.Equal(got, want) {
+		t.Errorf("kinds of the changes: got %q, want %q", got, want)
 	}
 }
 

@@ -57,7 +57,6 @@ func readRules(name string) (rules []rule, err error) {
 	return rules, err
 }
 
-// isFrom reports whether the rule was read in a function of a file.
 func (r rule) isFrom(file, function string) bool {
 	for place := range strings.SplitSeq(r.source, "; ") {
 		at, name, _ := strings.Cut(place, ", ")

@@ -210,7 +210,6 @@ var others = map[token.Token]string{
 	token.LAND: "||", token.LOR: "&&", token.ADD: "-", token.SUB: "+",
 }
 
-// mutantsOf returns the mutants of a file.
 func mutantsOf(file string, text []byte) (found []mutant, err error) {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, file, text, parser.ParseComments|parser.SkipObjectResolution)

@@ -407,6 +407,17 @@ func TestContainerd(t *testing.T) {
 		t.Errorf("a wrong type: prelet run: got %+v; want 10, and %q", r, why)
 	}
 	m.checkProcesses("a wrong type", before, false)
+
+	const file = "/etc/containerd/conf.d/99-other.toml" // which the site does not write
+	const others = "/usr/local/bin/containerd refuses " + file
+	m.put(file, "version = 4\n")
+	m.configures("three", other.url, "")
+	if r := m.Try("prelet", "run"); r.Exit != 10 || !strings.Contains(strings.Join(strings.Fields(r.Errors), " "), others) {
+		t.Errorf("a drop-in of others: prelet run: got %+v; want 10, and %q", r, others)
+	}
+	m.checkProcesses("a drop-in of others", before, false)
+	m.Do("rm", file)
+	m.checkDump("a drop-in of others that is gone", "sandbox = 'registry.example/pause:two'")
 	m.checkRefused("no CRI", other.url,
 		`containerd = { default_runtime_name = "none" }`,
 		"the container runtime answers and has no CRI")

@@ -42,7 +42,8 @@ type Node struct {
 	Dir  string // its own folder outside
 	IP   string // of its eth0
 
-	otherKubelet bool // NodeOptions.Kubelet
+	otherKubelet bool   // NodeOptions.Kubelet
+	stopRuntime  func() // of the fake one
 
 	first   *process
 	cgroups []string

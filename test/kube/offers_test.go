@@ -81,6 +81,25 @@ evictionHard   = { "memory.available" = "2%" }`},
 		patch:   `maxPods = 64`},
 }
 
+// machinesAlone are recorded machines with one offer each. "+huge" adds huge pages of two sizes.
+var machinesAlone = []string{
+	"bare-vm", "big-little", "device-tree", "edge", "gb200-nvl72", "grace", "grace-hopper-64k", "legacy-82599",
+	"legacy-mt27710", "legacy-mt27710-down", "legacy-x710", "legacy-xxv710", "mi300x", "two-sockets",
+	"dgx-h100+huge", "edge+huge", "mi300x+huge",
+}
+
+// listOffers returns all offers: on machines alone with each policy in turn.
+func listOffers() []offer {
+	all := slices.Clone(offers)
+	policies := []string{"gke", "aks", "gdc"}
+	for i, machine := range machinesAlone {
+		policy := policies[i%len(policies)]
+		all = append(all, offer{name: machine, machine: machine, reserve: fmt.Sprintf("policy = %q", policy)})
+	}
+
+	return all
+}
+
 // site returns the stages of the offer for a node. Without control groups a kubelet of a recorded machine needs none of
 // its CPUs.
 func (o offer) site(node string) string {
@@ -119,8 +138,8 @@ stage "restart" "kubelet" {
 }
 
 // TestOffers compares the Node and the pool that plan prints, for a rehearsal and for autoscalers, with the Node of a
-// real kubelet: capacity and allocatable resources, labels and taints. Machines are this one, and recorded ones with
-// more CPUs and with huge pages. Devices are left out, as no plugin adds them.
+// real kubelet: capacity and allocatable resources, labels and taints. Machines are this one and 19 recorded ones, some
+// with huge pages. Devices are left out, as no plugin adds them.
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	all := t // of which the machines are
@@ -134,12 +153,22 @@ func TestOffers(t *testing.T) {
 	}
 	machines := map[string]member{}
 
-	for _, o := range offers {
+	for _, o := range listOffers() {
 		t.Run(o.name, func(t *testing.T) {
 			m, isMade := machines[o.machine]
-			if !isMade {
-				m = newMember(all, c, options[o.machine])
+			shared, isShared := options[o.machine]
+			switch {
+			case isMade:
+			case isShared:
+				m = newMember(all, c, shared)
 				machines[o.machine] = m
+			default: // it ends with this test
+				name, isHuge := strings.CutSuffix(o.machine, "+huge")
+				tree := filepath.Join(recorded, name)
+				if isHuge {
+					tree = makeHugePages(t, tree)
+				}
+				m = newMember(t, c, NodeOptions{Name: strings.ReplaceAll(o.machine, "+", "-"), Hardware: tree})
 			}
 			m.t = t
 			m.site(o.site(m.Name))

@@ -51,7 +51,7 @@ func (n *Node) StartFakeRuntime(ctx context.Context, driver string) error {
 	if err := os.MkdirAll(n.Root()+filepath.Dir(socket), 0o755); err != nil {
 		return err
 	}
-	_, err := n.Background(
+	stop, err := n.Background(
 		filepath.Join("/opt/helpers", "fakecri"),
 		socket,
 		driver,
@@ -60,7 +60,16 @@ func (n *Node) StartFakeRuntime(ctx context.Context, driver string) error {
 	if err != nil {
 		return err
 	}
+	n.stopRuntime = stop
+
 	return n.answers(ctx, socket)
+}
+
+// StopFakeRuntime stops Kubernetes' fake of a runtime, which forgets its containers.
+func (n *Node) StopFakeRuntime() error {
+	n.stopRuntime()
+
+	return os.RemoveAll(n.Root() + socket)
 }
 
 const (

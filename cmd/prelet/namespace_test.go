@@ -4,11 +4,14 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/testing/osfile"
 )
 
 const mountNamespace = "PRELET_TEST_NAMESPACE"
@@ -36,5 +39,26 @@ func TestNodesInNamespace(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestNodes/mounts_") ||
 		strings.Contains(string(out), "--- SKIP") {
 		t.Errorf("in the namespace: got error %v, want each script to pass\n%s", err, out)
+	}
+}
+
+// TestMountsNeedRoot: a script that mounts says so, or the tests of a user who is not root are red with it.
+func TestMountsNeedRoot(t *testing.T) {
+	t.Parallel()
+	scripts, err := filepath.Glob("testdata/nodes/*.txtar")
+	noError(t, err)
+	mounts := 0
+	for _, name := range scripts {
+		text := string(osfile.Read(t, name))
+		if !strings.Contains(text, "\nmount ") {
+			continue
+		}
+		mounts++
+		if !strings.Contains(text, "[!namespace] skip") && !strings.Contains(text, "[!root] skip") {
+			t.Errorf("%s mounts: got neither [!namespace] skip nor [!root] skip, want one", name)
+		}
+	}
+	if mounts == 0 {
+		t.Error("got no script that mounts, want some")
 	}
 }

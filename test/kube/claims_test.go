@@ -39,7 +39,6 @@ apiVersion: v1
 kind: Pod
 metadata: {namespace: default, name: training}
 spec:
-  nodeName: n1
   hostNetwork: true
   automountServiceAccountToken: false
   tolerations: [{operator: Exists}]
@@ -106,7 +105,7 @@ func TestClaimAfterReboot(t *testing.T) {
 	}
 }
 
-// startClaimPod makes the pod, and allocates its device as the scheduler would.
+// startClaimPod makes the pod, and allocates its device and its node as the scheduler would.
 func startClaimPod(t *testing.T, c *Cluster) {
 	t.Helper()
 	create(t, c, claimPod)
@@ -125,6 +124,10 @@ func startClaimPod(t *testing.T, c *Cluster) {
 	}
 	_, err = claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
 	must(t, err)
+	must(t, c.Client.CoreV1().Pods("default").Bind(t.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
+	}, metav1.CreateOptions{}))
 }
 
 // claimServer is a driver for dynamic resource allocation, on the node's sockets.

@@ -36,7 +36,7 @@ func TestDelivery(t *testing.T) {
 	w.push(good, "one", "rest")
 	for _, n := range w.nodes {
 		in(t, n, "systemctl", "start", "prelet-site.service")
-		prelet(t, n, 0, "run")
+		in(t, n, "prelet", "run")
 	}
 	w.want("eventRecordQPS", map[string]float64{"n1": 21, "n2": 21, "n3": 21})
 
@@ -53,8 +53,8 @@ func TestDelivery(t *testing.T) {
 	w.push(w.sign(13, "eventRecordQPS = 23\nport = 10301"), "one")
 	w.check("n1", "n2", "n3")
 	w.want("eventRecordQPS", map[string]float64{"n1": 22, "n2": 22, "n3": 22})
-	w.wantWait("n1", "held")
 	w.check("n1")
+	w.wantWait("n1", "held")
 	w.want("eventRecordQPS", map[string]float64{"n1": 22})
 
 	// Back by tag, without a new signature.
@@ -134,7 +134,7 @@ func newWaves(t *testing.T, tags map[string]string) *waves {
 		n := newNode(t, w.c, NodeOptions{Name: name, Loopback: []string{"10.0.0.12"}}, "10.0.0.11:6443")
 		_, err := n.Door(siteRegistry, address)
 		must(t, err)
-		must(t, n.Credential("bootstrap-token", w.c.Token))
+		must(t, n.Write("/etc/credstore/bootstrap-token", w.c.Token+"\n", 0o400))
 		must(t, n.Write("/etc/registry.crt", ca.pem(), 0o644))
 		must(t, n.Write("/usr/lib/prelet/site-signers", string(public), 0o644))
 		must(t, n.Write("/usr/lib/prelet/site/site.hcl", w.imageSite(tag), 0o644))
@@ -188,7 +188,7 @@ func (w *waves) installUnits(n *Node) {
 	must(w.t, err)
 	must(w.t, n.Write("/usr/lib/tmpfiles.d/prelet.conf", string(text), 0o644))
 	must(w.t, n.Write("/etc/systemd/system/prelet-.service.d/boot.conf",
-		"[Service]\nEnvironment=PRELET_BOOT_ID="+n.bootID()+"\nLoadCredential=\n", 0o644))
+		"[Service]\nEnvironment=PRELET_BOOT_ID="+n.bootID()+"\n", 0o644))
 	must(w.t, n.Write(units+"taken.socket", "[Socket]\nListenStream=10301\n", 0o644))
 	must(w.t, n.Write(units+"taken.service", "[Service]\nExecStart=sleep 1d\n", 0o644))
 	in(w.t, n, "systemctl", "daemon-reload")

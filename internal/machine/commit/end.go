@@ -475,7 +475,10 @@ func (r *Run) reportEnding(e ending) {
 		r.Report.Degrade(d.Code, d.Summary)
 	}
 
-	if e.on == activation.OnChange && e.planHeld == "" {
+	switch {
+	case e.Outcome.Code == fault.RolledBack || e.on == activation.OnRollback:
+		r.Report.SiteInPlace(r.findSite(e.Outcome.Generation))
+	case e.on == activation.OnChange && e.planHeld == "":
 		r.Report.SiteInPlace(e.attempt.options.Site)
 	}
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/machine/generation"
 	"github.com/prelet/prelet/internal/machine/report"
 	"github.com/prelet/prelet/internal/model/origin"
+	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/plan/evaluate"
 )
 
@@ -603,6 +604,16 @@ func (r *Run) findPlanID(gen int) string {
 	}
 
 	return info.PlanID
+}
+
+// findSite returns the digest of the pulled site of a generation; "" if it has none, or if its recording cannot be read.
+func (r *Run) findSite(gen int) string {
+	recording, err := tape.ReadKept(r.Store, gen)
+	if err != nil || recording.Header.Pulled == nil {
+		return ""
+	}
+
+	return recording.Header.Pulled.Digest
 }
 
 // UnitName returns the kubelet's unit from the plan of the generation in place, or of the run that has ended, or as the

@@ -46,6 +46,7 @@ func main() {
 		InodesUsed: &cri.UInt64Value{Value: 100},
 	}}
 	runtime.ImageService.FakeFilesystemUsage = usage
+	runtime.ImageService.SetFakeImageSize(1 << 20) // of pulled ones: without a size the kubelet starts no container
 	runtime.ImageService.FakeContainerFilesystemUsage = usage
 
 	if err := runtime.Start("unix://" + socket); err != nil {

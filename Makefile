@@ -180,7 +180,7 @@ e2e-arm64: ## compare the plans of all recorded machines on amd64 and arm64 (on 
 # qemu-user has neither Landlock, seccomp nor the reaping of orphans, and its own memory counts as that of a detector.
 # There, packages and tests that start detectors, or ask a kubelet, are left out; `make e2e-image ARCH=arm64` does both.
 NOT_EMULATED := internal/machine/detector|internal/machine/probe/kubeletbin|plugins/conformance
-SKIPPED      := TestConforms|TestDetector/conforms
+SKIPPED      := TestConforms|TestDetector/conforms|TestRuntimeAnswer
 .PHONY: test-arm64
 test-arm64: ## run the tests of `make test` as programs of arm64 (natively, or qemu-user-static by binfmt_misc: hours)
 	@if [ "$$($(GO) env GOHOSTARCH)" = arm64 ]; then exec $(MAKE) test; fi; \

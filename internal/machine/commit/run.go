@@ -606,7 +606,7 @@ func (r *Run) findPlanID(gen int) string {
 	return info.PlanID
 }
 
-// findSite returns the digest of the pulled site of a generation; "" if it has none, or if its recording cannot be read.
+// findSite returns the digest of the pulled site of a generation; "" if it has none, or its recording cannot be read.
 func (r *Run) findSite(gen int) string {
 	recording, err := tape.ReadKept(r.Store, gen)
 	if err != nil || recording.Header.Pulled == nil {

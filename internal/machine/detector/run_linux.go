@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +28,8 @@ import (
 )
 
 // heldTime is how long a killed process may be in the kernel without a pause, before it counts as held by a driver: it
-// may never end. A process that is not held only needs the processor, which a busy machine gives late: it has endTime.
+// may never end. A process that is not held only needs the processor, which a busy machine gives late, and one that
+// waits in the kernel for others of its group needs their end: these have endTime.
 const heldTime = 500 * time.Millisecond
 
 var endTime = 20 * time.Second // longer in tests, which a busy machine must not fail
@@ -308,10 +310,13 @@ func (p *process) end() bool {
 		close(exited)
 	}()
 	began := time.Now()
-	lastFree := began
+	lastFree, alive := began, math.MaxInt
 	isLate := func() bool {
-		if time.Since(lastFree) > heldTime/2 && !isHeld(group) {
-			lastFree = time.Now()
+		if time.Since(lastFree) > heldTime/2 {
+			before, held := alive, 0
+			if alive, held = countThreads(group); held == 0 || alive < before {
+				lastFree = time.Now()
+			}
 		}
 		return time.Since(began) > endTime || time.Since(lastFree) > heldTime
 	}
@@ -343,19 +348,25 @@ func (p *process) end() bool {
 	}
 }
 
-// isHeld reports whether a thread of a process group waits in the kernel and cannot be interrupted (state D), as for a
-// driver that hangs. A thread that runs, sleeps, or has ended and is not reaped yet, is not held.
-func isHeld(group int) bool {
+// countThreads returns how many threads of a process group have not ended, and how many of these wait in the kernel and
+// cannot be interrupted (state D), as for a driver that hangs.
+func countThreads(group int) (alive, held int) {
 	for _, pid := range members(group) {
 		states, _ := filepath.Glob("/proc/" + pid + "/task/*/status")
 		for _, path := range states {
-			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("\nState:\tD")) {
-				return true
+			text, err := os.ReadFile(path)
+			switch {
+			case err != nil || bytes.Contains(text, []byte("\nState:\tZ")) || bytes.Contains(text, []byte("\nState:\tX")):
+			case bytes.Contains(text, []byte("\nState:\tD")):
+				held++
+				alive++
+			default:
+				alive++
 			}
 		}
 	}
 
-	return false
+	return alive, held
 }
 
 // members returns the process ids of a group, as text.

@@ -300,7 +300,7 @@ func (l *LoadedSite) noteUnread(unread error) {
 	}
 	l.degraded = append(l.degraded, fault.Reason{
 		Code:    fault.SiteDelivery,
-		Summary: strings.ToLower(summaryUnread[:1]) + summaryUnread[1:] + ": " + unread.Error(),
+		Summary: "i" + summaryUnread[1:] + ": " + unread.Error(),
 	})
 }
 

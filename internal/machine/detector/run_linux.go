@@ -28,8 +28,7 @@ import (
 )
 
 // heldTime is how long a killed process may be in the kernel without a pause, before it counts as held by a driver: it
-// may never end. A process that is not held only needs the processor, which a busy machine gives late, and one that
-// waits in the kernel for others of its group needs their end: these have endTime.
+// may never end. Others only need the processor, which a busy machine gives late, or the end of others: they have endTime.
 const heldTime = 500 * time.Millisecond
 
 var endTime = 20 * time.Second // longer in tests, which a busy machine must not fail
@@ -254,10 +253,9 @@ func (p *process) ask(
 		return reply, err
 	}
 	_ = p.stdout.SetReadDeadline(deadline)
-	stop := context.AfterFunc(ctx, func() {
+	defer context.AfterFunc(ctx, func() {
 		_ = p.stdout.SetReadDeadline(time.Unix(1, 0))
-	})
-	defer stop()
+	})()
 	go func() {
 		_, _ = p.stdin.Write(append(b, '\n')) // a failure shows as a missing reply
 		_ = p.stdin.Close()
@@ -290,8 +288,7 @@ func (p *process) ask(
 
 // readLine reads until the first newline, or fails after a number of bytes.
 func readLine(r io.Reader, limit int) ([]byte, error) {
-	limited := io.LimitReader(r, int64(limit)+1)
-	line, err := bufio.NewReader(limited).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(r, int64(limit)+1)).ReadBytes('\n')
 	if len(line) > limit {
 		return nil, fmt.Errorf("the reply has more than %d KiB", limit>>10)
 	}
@@ -313,10 +310,11 @@ func (p *process) end() bool {
 	lastFree, alive := began, math.MaxInt
 	isLate := func() bool {
 		if time.Since(lastFree) > heldTime/2 {
-			before, held := alive, 0
-			if alive, held = countThreads(group); held == 0 || alive < before {
+			now, held := countThreads(group)
+			if held == 0 || now < alive {
 				lastFree = time.Now()
 			}
+			alive = now
 		}
 		return time.Since(began) > endTime || time.Since(lastFree) > heldTime
 	}
@@ -354,14 +352,13 @@ func countThreads(group int) (alive, held int) {
 	for _, pid := range members(group) {
 		states, _ := filepath.Glob("/proc/" + pid + "/task/*/status")
 		for _, path := range states {
-			text, err := os.ReadFile(path)
-			switch {
-			case err != nil || bytes.Contains(text, []byte("\nState:\tZ")) || bytes.Contains(text, []byte("\nState:\tX")):
-			case bytes.Contains(text, []byte("\nState:\tD")):
+			text, _ := os.ReadFile(path) // "" if it has ended
+			_, state, _ := strings.Cut(string(text), "\nState:\t")
+			if state != "" && state[0] != 'Z' {
+				alive++
+			}
+			if strings.HasPrefix(state, "D") {
 				held++
-				alive++
-			default:
-				alive++
 			}
 		}
 	}
@@ -371,19 +368,11 @@ func countThreads(group int) (alive, held int) {
 
 // members returns the process ids of a group, as text.
 func members(group int) (pids []string) {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if of, err := unix.Getpgid(pid); err == nil && of == group {
+	paths, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range paths {
+		name := filepath.Base(path)
+		pid, _ := strconv.Atoi(name)
+		if of, _ := unix.Getpgid(pid); of == group {
 			pids = append(pids, name)
 		}
 	}
@@ -396,7 +385,7 @@ func members(group int) (pids []string) {
 func (h *Host) sweep(uid int) bool {
 	c := h.helper("sweep", strconv.Itoa(uid))
 	c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
-	if err := c.Run(); err != nil {
+	if c.Run() != nil {
 		return false
 	}
 	reapUser(uid)
@@ -428,7 +417,7 @@ func childrenOf(uid int) (pids []int) {
 		for _, word := range strings.Fields(string(text)) {
 			var st unix.Stat_t
 			err := unix.Stat("/proc/"+word, &st)
-			if pid, errWord := strconv.Atoi(word); err == nil && errWord == nil && int(st.Uid) == uid {
+			if pid, _ := strconv.Atoi(word); err == nil && int(st.Uid) == uid {
 				pids = append(pids, pid)
 			}
 		}

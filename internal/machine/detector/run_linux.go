@@ -28,7 +28,7 @@ import (
 )
 
 // heldTime is how long a killed process may be in the kernel without a pause, before it counts as held by a driver: it
-// may never end. Others only need the processor, which a busy machine gives late, or the end of others: they have endTime.
+// may never end. Others need the processor, which a busy machine gives late, or the end of others: they have endTime.
 const heldTime = 500 * time.Millisecond
 
 var endTime = 20 * time.Second // longer in tests, which a busy machine must not fail

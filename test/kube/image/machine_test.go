@@ -145,7 +145,7 @@ func (m *machine) turnOn(args ...string) {
 		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + m.firmware,
 		"-drive", "if=pflash,format=raw,unit=1,file=" + m.path("variables"),
 		"-drive", "if=virtio,format=qcow2,file=" + m.path("disk"),
-		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net",
+		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=",
 		"-serial", "file:" + m.path("console"),
 		"-chardev", "socket,id=agent,server=on,wait=off,path=" + m.path("agent"),
 		"-device", "virtio-serial", "-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0",

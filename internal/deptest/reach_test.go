@@ -14,8 +14,9 @@ import (
 // reachFile says how much of this module a boot imports.
 const reachFile = "testdata/boot.txt"
 
-// TestReachOfBoot compares the packages of this repository that `prelet run` and `prelet verify` import with reachFile:
-// the commit that lets them grow changes a line of it. Tokens are without comments, in thousands, rounded up.
+// TestReachOfBoot compares the packages of this repository that internal/machine/run imports with reachFile: all of
+// `prelet run` and `prelet verify` but for flags and the text of a result. The commit that lets them grow changes a
+// line. Tokens are without comments, in thousands, rounded up.
 func TestReachOfBoot(t *testing.T) {
 	g, err := Load(t.Context(), root(t), "./internal/machine/run")
 	must(t, err)

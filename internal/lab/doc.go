@@ -2,13 +2,13 @@
 // right?
 //
 // A question of a person is a request: flags, recordings, files of the repository (request.go). The package reads its
-// input (given.go), and opens a node of it (open.go): this machine, a recording, or recorded hardware. The packages
-// below have one folder for each task of a person, with a function for each command: inspect, planning, fleets, images
-// and sites; explain, compare, fleet, testfile and printer show a plan.
+// input (given.go), and opens a node of it (open.go): this machine, a recording, or recorded hardware. Below it each
+// task has a folder, with a function for each command: inspect, planning, fleets, images and sites; explain, compare,
+// fleet, testfile and printer show a plan.
 //
-// The wing may import everything below it, and inspect reads the state that a run left. It never changes
-// a file but those that a person names, and those of an image. A boot imports none: code that both need belongs in
-// machine or lower.
+// The wing may import everything below it, and inspect reads the state that a run left. It never changes a file but
+// those that a person names, locks of detectors, and the files of an image. A boot only prints its result by it
+// (printer, inspect): code that both need belongs in machine or lower.
 //
 // Start with open.go, then planning/plan.go.
 package lab

@@ -5,9 +5,9 @@
 // generation replaces all files or none; activation starts the kubelet and judges it; probe and detector answer
 // questions; report publishes how it ended.
 //
-// The wing imports plan and the wings below. It never imports lab, and prints nothing: progress goes through Env or a
-// callback, and a result is a value or an error that contains a *fault.Fault. Only commit and the packages that it
-// calls change managed files.
+// The wing imports plan and the wings below. It never imports lab, and prints only on the console: progress goes
+// through Env or a callback, and a result is a value or an error that contains a *fault.Fault. Only commit and the
+// packages that it calls change managed files.
 //
 // Start with run/run.go, then commit/apply.go and activation/table.go.
 package machine

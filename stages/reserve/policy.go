@@ -178,7 +178,7 @@ func splitIntoSpans(amount int64, tiers []tier) (out []span) {
 
 // gkeCPU is 6% of core 1, 1% of core 2, 0.5% of cores 3–4, 0.25% of those above, rounded down to 1m.
 // Source: Google Cloud documentation, "Plan GKE Standard node sizes", CPU reservations; EKS uses the same
-// (amazon-eks-ami, nodeadm/internal/model/kubelet/config.go, getCPUMillicoresToReserve).
+// (amazon-eks-ami, nodeadm/internal/kubelet/config.go, getCPUMillicoresToReserve).
 func gkeCPU(cpus int64) (millis int64, steps []string) {
 	tiers := []tier{{1, 600}, {2, 100}, {4, 50}, {0, 25}}
 
@@ -257,7 +257,7 @@ func gkeMemory(m machine) (reserved int64, steps []string) {
 }
 
 // eksMemory is 11 MiB for each pod and 255 MiB, for any size of memory: an unbounded number of pods takes nearly all of
-// it. Source: amazon-eks-ami, nodeadm/internal/model/kubelet/config.go, getMemoryMebibytesToReserve.
+// it. Source: amazon-eks-ami, nodeadm/internal/kubelet/config.go, getMemoryMebibytesToReserve.
 func eksMemory(m machine) (reserved int64, steps []string) {
 	reserved = (11*m.pods + 255) * mib
 

@@ -1,7 +1,7 @@
 // Package printer formats results, such as diagnostics, plans and facts, as text and pages for people and as JSON for
 // programs. It is apart from cmd, because its output is tested without a process and is the same for all commands. Its
 // caller writes to a Screen, which redacts secrets and keeps control characters from the terminal. It has no other side
-// effects and does not know the commands.
+// effects.
 package printer
 
 import (

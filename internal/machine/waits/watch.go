@@ -73,9 +73,10 @@ func (w Watch) watch(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// endStopped ends the process if it waits for a file, or only reads, and otherwise says once why it goes on.
+// endStopped ends the process if it has waited long for a file, or only reads, and otherwise says once why it goes on.
+// A read that began a moment ago may be one of a disk that is busy.
 func (w Watch) endStopped(said map[string]bool) (hasEnded bool) {
-	if paths := w.Waiting(0); len(paths) > 0 {
+	if paths := w.Waiting(longRead / 2); len(paths) > 0 {
 		w.Print(fmt.Sprintf("stopped by a signal while it waited for %s, whose file system does not answer", paths[0]))
 		w.Exit(fault.Interrupted.Exit())
 

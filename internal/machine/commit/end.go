@@ -476,6 +476,7 @@ func (r *Run) reportEnding(e ending) {
 	}
 
 	switch {
+	case e.isQuiet:
 	case e.Outcome.Code == fault.RolledBack || e.on == activation.OnRollback:
 		r.Report.SiteInPlace(r.findSite(e.Outcome.Generation))
 	case e.on == activation.OnChange && e.planHeld == "":

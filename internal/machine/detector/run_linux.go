@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -307,7 +306,7 @@ func (p *process) end() bool {
 		close(exited)
 	}()
 	began := time.Now()
-	lastFree, alive := began, math.MaxInt
+	lastFree, alive := began, 0
 	isLate := func() bool {
 		if time.Since(lastFree) > heldTime/2 {
 			now, held := countThreads(group)

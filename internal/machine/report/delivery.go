@@ -63,17 +63,16 @@ type Refused struct {
 // the run before.
 func (r *Reporter) Delivery(d *Delivery) {
 	r.change(func(s *Status) {
-		used := s.SiteInPlace()
-		s.Delivery = nil
 		if d != nil {
 			shown := *d
-			shown.Used = used
-			s.Delivery = &shown
+			shown.Used = s.SiteInPlace()
+			d = &shown
 		}
+		s.Delivery = d
 	})
 }
 
-// SiteInPlace sets the digest of the pulled site whose plan the run has put in place; "" if it evaluated none.
+// SiteInPlace sets the digest of the pulled site whose plan is in place; "" for none.
 func (r *Reporter) SiteInPlace(digest string) {
 	r.change(func(s *Status) {
 		if s.Delivery != nil {
@@ -84,13 +83,11 @@ func (r *Reporter) SiteInPlace(digest string) {
 
 // SiteInPlace returns the digest that this run, or the one before it, has set.
 func (s *Status) SiteInPlace() string {
-	for ; s != nil; s = s.Last {
-		if s.Delivery != nil {
-			return s.Delivery.Used
-		}
+	if s == nil || s.Delivery == nil {
+		return ""
 	}
 
-	return ""
+	return s.Delivery.Used
 }
 
 // ReplaceDelivery replaces the pulled site in the status of the last run of this boot, once that has ended, but for the

@@ -226,9 +226,9 @@ func (s *Status) Clone() Status {
 	return out
 }
 
-// takeOver sets what survives the start of a run: the results of the runs of this boot, and that another machine runs
-// under this node's name, which one look at the Node does not refute. A report that continues the earlier one keeps
-// everything.
+// takeOver sets what survives the start of a run: the results of the runs of this boot, the pulled site, which a
+// rollback does not evaluate, and that another machine runs under this node's name, which one look at the Node does not
+// refute. A report that continues the earlier one keeps everything.
 func (s *Status) takeOver(before Status, again bool) {
 	s.FailedRuns = before.FailedRuns
 	s.Succeeded = before.Succeeded
@@ -243,6 +243,7 @@ func (s *Status) takeOver(before Status, again bool) {
 	if last := before.Result(); last.State != "" {
 		last.Spans = nil
 		s.Last = &last
+		s.Delivery = last.Clone().Delivery
 	}
 }
 

@@ -102,6 +102,14 @@ const (
 	maxText  = 16 << 20 // bytes of one file
 )
 
+// below is the last part of a pattern that matches all files in a folder and below it.
+const below = "**"
+
+// notSearched are folders that such a pattern leaves out: they are in memory, or have the files of containers.
+var notSearched = []string{
+	"/dev", "/proc", "/run", "/sys", "/var/lib/containerd", "/var/lib/containers", "/var/lib/docker",
+}
+
 // Find returns the files and folders that an image must not contain.
 func Find(o Subject) Found {
 	s := &search{
@@ -164,14 +172,13 @@ func (s *search) match(dir string, parts []string, r rule) {
 	}
 
 	names := parts[:1]
-	if strings.Contains(parts[0], "*") {
-		names, err = look.Names(maxNames)
-		if err == nil && len(names) == maxNames {
-			err = fmt.Errorf("%s has too many files: %d were examined", look.Path(), maxNames)
-		}
-		s.note(r, err)
+	switch {
+	case parts[0] == below:
+		s.matchBelow(look, r)
+		return
+	case strings.Contains(parts[0], "*"):
+		names = s.list(look, r)
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		matches, _ := path.Match(parts[0], name) // the patterns are well formed: a test parses all of them
 		switch file := path.Join(look.Path(), name); {
@@ -181,6 +188,41 @@ func (s *search) match(dir string, parts []string, r rule) {
 		default:
 			s.match(file, parts[1:], r)
 		}
+	}
+}
+
+// list returns the names in a folder, sorted.
+func (s *search) list(folder *nodefile.Look, r rule) []string {
+	names, err := folder.Names(maxNames)
+	if err == nil && len(names) == maxNames {
+		err = fmt.Errorf("%s has too many files: %d were examined", folder.Path(), maxNames)
+	}
+	s.note(r, err)
+	slices.Sort(names)
+
+	return names
+}
+
+// matchBelow applies a rule to each regular file in a folder and below it. A link is left out, so that each file is seen
+// once, at its own path.
+func (s *search) matchBelow(folder *nodefile.Look, r rule) {
+	for _, name := range s.list(folder, r) {
+		file := path.Join(folder.Path(), name)
+		if s.seen[file] || slices.Contains(notSearched, file) || s.mounts.isOfOthers(file) {
+			continue
+		}
+		look, err := s.Root.Look(file, nodefile.FollowNone)
+		if err != nil {
+			s.note(r, err)
+			continue
+		}
+		switch {
+		case look.Mode().IsDir():
+			s.matchBelow(look, r)
+		case look.Mode().IsRegular():
+			s.apply(look, file, r)
+		}
+		look.Close()
 	}
 }
 
@@ -201,6 +243,11 @@ func (s *search) check(file string, r rule) {
 			return
 		}
 	}
+	s.apply(look, file, r)
+}
+
+// apply adds a file if the rule applies to it.
+func (s *search) apply(look *nodefile.Look, file string, r rule) {
 	why, err := r.apply(look)
 	s.note(r, err)
 	if why != "" && !s.seen[file] {

@@ -351,7 +351,8 @@ func TestKubeconfig(t *testing.T) {
 	const user = "apiVersion: v1\nkind: Config\nusers:\n- name: x\n  user: {%s}\n"
 	for _, place := range []string{"/root/admin.conf", "/root/k8s/prod", "/home/me/a.yaml", "/home/me/.kube/old/config",
 		"/tmp/config", "/var/tmp/x/config", "/config", "/etc/admin.conf", "/etc/agent/conf.d/cluster", "/opt/tool/config",
-		"/srv/kubeconfig", "/var/lib/agent/kube/config", "/usr/local/etc/kubeconfig"} {
+		"/srv/kubeconfig", "/var/lib/agent/kube/config", "/usr/local/etc/kubeconfig", "/usr/share/a/b/c/d/e",
+		"/data/clusters/x", "/home/me/a/b/c/d/e/f", "/var/backups/k8s/2026/x", "/boot/config"} {
 		for credential, want := range map[string]int{
 			`token: "x"`: 1, "client-key-data: eA==": 1, "password: x": 1, "client-key: /root/x.key": 0, "": 0,
 		} {
@@ -452,6 +453,11 @@ func TestReference(t *testing.T) {
 		place := strings.TrimSuffix(r.pattern, "/*")
 		if !strings.Contains(Page(), "`"+r.pattern+"`") && !strings.Contains(Page(), "`"+place+"`") {
 			t.Errorf("Page: got no %s; want it in the list", r.pattern)
+		}
+	}
+	for _, folder := range notSearched {
+		if !strings.Contains(Page(), "`"+folder+"`") {
+			t.Errorf("Page: got no %s; want what is left out", folder)
 		}
 	}
 }

@@ -78,6 +78,14 @@ func (m mounts) findForeign(file string) string {
 	return found.place
 }
 
+// isOfOthers reports whether a file system that may be of another machine, or of the kernel, is mounted at a folder of
+// the image.
+func (m mounts) isOfOthers(folder string) bool {
+	at := path.Join(m.root, folder)
+
+	return slices.ContainsFunc(m.all, func(one mount) bool { return one.place == at && !one.isLocal })
+}
+
 // isInside reports whether a mount is in the image, below its root.
 func (m mounts) isInside(one mount) bool {
 	return one.place != m.root && isBelow(one.place, m.root)

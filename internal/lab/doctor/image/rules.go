@@ -28,7 +28,7 @@ var table string
 
 // rule is a place in which a machine has something of its own.
 type rule struct {
-	pattern string // a path; * matches within a name
+	pattern string // a path; * matches within a name, and ** at the end all files below
 	check   string // of package doctor: identity, secrets or state
 	action  Action
 	why     string // %s is the secret in it
@@ -142,13 +142,13 @@ func describeSecret(r rule, look *nodefile.Look) (string, error) {
 const maxKubeconfig = 1 << 20
 
 // describeKubeconfig returns why a file must not be in an image: it is a kubeconfig with a credential, by its content,
-// since it may have any name.
+// since it may have any name. A program is none.
 func describeKubeconfig(r rule, look *nodefile.Look) (string, error) {
 	if look.Stat.Size > maxKubeconfig {
 		return "", nil
 	}
 	text, err := readText(look)
-	if !probe.HoldsKubeconfig(text) {
+	if strings.ContainsRune(text, 0) || !probe.HoldsKubeconfig(text) {
 		return "", err
 	}
 

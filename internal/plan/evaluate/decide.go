@@ -326,16 +326,17 @@ func (in decideInput) readFile(path string) (string, error) {
 }
 
 // describeOwner describes the machine of a Node if it is certainly another one; "" if it is this machine or not known.
-func (in decideInput) describeOwner(name string) string {
+// isAnswered is false if the cluster was asked and did not answer.
+func (in decideInput) describeOwner(name string) (owner string, isAnswered bool) {
 	access := in.basis.Access
 	if in.tape == nil || len(access.Servers) == 0 && access.DiscoveryFile == "" {
-		return ""
+		return "", true
 	}
 
 	req := tape.NodeReq{Access: access, Name: name, Own: true}
-	a, _, _ := tape.Node.Ask(in.eval.AskContext(), in.tape, req) // a failed answer describes none
+	a, _, err := tape.Node.Ask(in.eval.AskContext(), in.tape, req)
 
-	return a.Taken
+	return a.Taken, err == nil && a.Note == ""
 }
 
 // readStart returns how the kubelet's unit starts it. It is nil where that is not known, such as below another root

@@ -28,13 +28,17 @@ type Previous struct {
 	kind, next string // of a damaged one: client or serving, and what follows
 }
 
+// findOwner describes the machine of a Node in the cluster if it is certainly another one; "" if it is this machine or
+// not known. isAnswered is false if the cluster did not say.
+type findOwner func(node string) (owner string, isAnswered bool)
+
 // decision is the input of Check, and its findings so far.
 type decision struct {
 	*origin.Collector
 
 	in        *stages.Inputs
 	id        *tape.IdentityAns
-	other     func(node string) string
+	other     findOwner
 	name      string // that the node will have
 	at        hcl.Range
 	isPlanned bool // the site or the base sets the name
@@ -46,10 +50,7 @@ type decision struct {
 //
 // With a generation, probe has compared the machine that made it with this one. Without one (an image baked of a node
 // that joined without prelet) there are only names and times. Both are judged by the table of machineid.Marks.
-//
-// other describes the machine of a Node in the cluster if it is certainly another one; "" if it is this machine or not
-// known.
-func Check(in *stages.Inputs, found *origin.Collector, other func(node string) string) *Previous {
+func Check(in *stages.Inputs, found *origin.Collector, other findOwner) *Previous {
 	id := in.Kubelet.Identity
 	if id == nil {
 		return nil
@@ -174,11 +175,16 @@ const howToLeave = "If this disk is a copy of that node's: `" + machineid.SealHe
 	"it needs a token again, because that is removed too."
 
 // howToRename returns how a node that has joined gets another name. It never deletes the Node of a machine that runs:
-// not at all where the Node is known to be another machine's, and else only once it is not Ready without this kubelet.
+// not at all where the Node is known to be another machine's, or the cluster does not say whose it is, and else only
+// once it is not Ready without this kubelet.
 func (d decision) howToRename() string {
 	node := d.id.Node
-	if other := d.other(node); other != "" {
+	switch other, isAnswered := d.other(node); {
+	case other != "":
 		return fmt.Sprintf("Node %s in the cluster is another machine (%s), so this disk is a copy.", node, other)
+	case !isAnswered:
+		return fmt.Sprintf("The cluster did not say whose Node %s is. To rename the node, run again once it answers.",
+			node)
 	}
 
 	return fmt.Sprintf("To rename the node: `systemctl stop kubelet` here, then `%s`, which does nothing while "+

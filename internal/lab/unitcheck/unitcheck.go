@@ -56,8 +56,38 @@ func (u Unit) CheckFlags() (diags hcl.Diagnostics) {
 			"%s does not exist, and EnvironmentFile= in %s needs it. Create it, or write EnvironmentFile=-%s there.",
 			file, line.NeededAt, file))
 	}
+	if file := u.findMissingKubeconfig(line); file != "" {
+		diags = append(diags, origin.Warning(fault.KubeletFlag, hcl.Range{},
+			"The kubelet of "+u.Name+" would end: "+file+" does not exist",
+			"Without --bootstrap-kubeconfig it does not make the file of --kubeconfig. Add that flag, or bring "+
+				"the file before the kubelet starts."))
+	}
 
 	return append(diags, judge.DiagnoseFlags(line.Words, u.Kubelet)...)
+}
+
+// findMissingKubeconfig returns the file of --kubeconfig if neither the machine nor the plan has it, and no word of the
+// command line lets the kubelet make it; "" if one does, or may.
+func (u Unit) findMissingKubeconfig(line unitflags.CommandLine) string {
+	flags := kubelet.FlagsOf(line.Words)
+	file := flags.LookupPath(line.Folder, "kubeconfig")
+	isOpen := slices.ContainsFunc(line.Words, func(w kubelet.Word) bool { return w.Open || w.Assumed })
+	if file == "" || isOpen || flags.LookupPath("", "bootstrap-kubeconfig") != "" {
+		return ""
+	}
+	if text, isPlanned := u.Planned[file]; isPlanned && text != nil {
+		return ""
+	}
+
+	look, err := u.Root.Look(file, nodefile.FollowAll)
+	if err == nil {
+		look.Close()
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+
+	return file
 }
 
 // CheckDropIns checks the drop-ins in the folder of --config-dir of an image, which the kubelet merges over its file,

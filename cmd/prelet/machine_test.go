@@ -114,13 +114,13 @@ func (u *units) Look(_ context.Context, name string) (activation.Unit, error) {
 	case name == u.kubelet.Name:
 		return u.kubelet, nil
 	case name == machine.ApplyUnit && u.apply != nil:
-		return activation.Unit{Name: name, Load: "loaded", State: unitfile.State{Active: u.applyIs}}, nil
+		return activation.Unit{Definition: unitfile.Definition{Name: name, Load: "loaded"}, State: unitfile.State{Active: u.applyIs}}, nil
 	case name == machine.BootUnit, name == machine.ApplyUnit:
 		return u.self, nil
 	case name == u.other.Name:
 		return u.other, nil
 	}
-	return activation.Unit{Name: name, Load: "not-found"}, nil
+	return activation.Unit{Definition: unitfile.Definition{Name: name, Load: "not-found"}}, nil
 }
 
 func (u *units) Mounts(context.Context, []string) ([]activation.Mount, error) { return u.mounts, nil }
@@ -302,9 +302,11 @@ func (m *testMachine) reboot() {
 	m.starts, m.status = nil, &bytes.Buffer{}
 	m.forgetExtensions()
 	k := activation.Unit{
-		Name:        cmp.Or(m.kubelet.Name, activation.DefaultUnit),
-		Load:        "loaded",
-		File:        "enabled",
+		Definition: unitfile.Definition{
+			Name: cmp.Or(m.kubelet.Name, activation.DefaultUnit),
+			Load: "loaded",
+			File: "enabled",
+		},
 		Description: "kubelet: The Kubernetes Node Agent",
 		State: unitfile.State{
 			Active:  "inactive",
@@ -316,7 +318,7 @@ func (m *testMachine) reboot() {
 	}
 	k.EnvironmentFiles = append(k.EnvironmentFiles, unitfile.EnvironmentFile{Path: m.gate})
 	m.kubelet = k
-	m.self = activation.Unit{Name: machine.BootUnit, Load: "loaded", State: unitfile.State{Active: "activating"}}
+	m.self = activation.Unit{Definition: unitfile.Definition{Name: machine.BootUnit, Load: "loaded"}, State: unitfile.State{Active: "activating"}}
 }
 
 func (m *testMachine) put(path, text string) {

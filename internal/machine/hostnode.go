@@ -87,7 +87,7 @@ func (n *hostNode) WhyNotJoined() string { return n.host.WhyNotJoined() }
 func (n *hostNode) Waits(unit string, files map[string][]byte) bool {
 	u, err := systemd.ReadPlannedUnit(nodefile.Root(n.host.Root), unit, files)
 
-	return err == nil && u.Unit(kubelet.Argv).RequiresFile(unitfile.Gate)
+	return err == nil && u.Define(kubelet.Argv).RequiresFile(unitfile.Gate)
 }
 
 // AskBinary implements activation.Node.
@@ -95,7 +95,7 @@ func (n *hostNode) AskBinary(ctx context.Context, unit string) string {
 	h := n.host
 	root := nodefile.Root(h.Root)
 	file, err := systemd.ReadPlannedUnit(root, unit, nil)
-	binary := kubeletbin.Find(h.Root, "", file.Unit(kubelet.Argv).Command)
+	binary := kubeletbin.Find(h.Root, "", file.Define(kubelet.Argv).Command)
 	if err != nil || binary == nil || h.DryRun == nil {
 		return ""
 	}

@@ -81,7 +81,7 @@ func TestUnitFilesAsSystemd(t *testing.T) {
 			t.Errorf("%s: got %v; want no error", unit, err)
 			continue
 		}
-		got := u.Unit(kubelet.Argv)
+		got := u.Define(kubelet.Argv)
 		show := func(property string) string {
 			return strings.TrimSpace(m.Do("systemctl", "show", unit, "--value", "-p", property))
 		}

@@ -111,6 +111,12 @@ func (in *Observations) checkUnit(r *check.Recorder, u NeededUnit) {
 			"it does not start at boot: prelet starts no kubelet that is disabled",
 			in.systemctl("enable ")+u.Name,
 		)
+	case u.Missing != "" && in.Kubelet.Path != "": // without a kubelet there is a finding
+		r.Problem(
+			u.Name+" cannot start: "+u.Missing,
+			"",
+			"install it in the image, or correct ExecStart= ("+in.systemctl("cat ")+u.Name+")",
+		)
 	}
 }
 

@@ -78,7 +78,8 @@ type Observations struct {
 type NeededUnit struct {
 	unitfile.Unit
 
-	Err error // of asking systemd, or of reading its files
+	Err     error  // of asking systemd, or of reading its files
+	Missing string // why the program of an image's unit cannot be executed; "" if it can
 }
 
 // Secret is a credential that the site names.

@@ -23,8 +23,8 @@ import (
 func p[T any](v T) *T { return &v }
 
 // waiting is a unit that waits at the gate.
-func waiting() unitfile.Unit {
-	u := unitfile.Unit{Name: "kubelet.service", Load: "loaded", File: "enabled"}
+func waiting() unitfile.Definition {
+	u := unitfile.Definition{Name: "kubelet.service", Load: "loaded", File: "enabled"}
 	u.EnvironmentFiles = []unitfile.EnvironmentFile{{Path: unitfile.Gate}}
 
 	return u
@@ -44,7 +44,7 @@ func well() Observations {
 			},
 		},
 		Kubelet: image.Kubelet{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
-		Unit:    NeededUnit{Unit: waiting()},
+		Unit:    NeededUnit{Unit: unitfile.Unit{Definition: waiting()}},
 		Gate:    unitfile.Gate,
 		Secrets: []Secret{{Name: "token", Needed: true}},
 		Kept:    Kept{Current: 3},

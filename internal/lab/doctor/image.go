@@ -35,7 +35,9 @@ type ImageInput struct {
 func (i ImageInput) listUnits() (units []NeededUnit) {
 	for _, name := range []string{i.Unit, "prelet.service", "prelet-verify.service"} {
 		f, err := systemd.ReadUnitFile(i.Root, name)
-		u := NeededUnit{Unit: f.Unit(kubelet.Argv), Err: err}
+		u := NeededUnit{Unit: unitfile.Unit{Definition: f.Define(kubelet.Argv)}, Err: err}
+		u.Missing = u.WhyNoProgram(i.Root)
+		u.Program = "" // it is not a path of this machine
 		if name != i.Unit { // prelet's own open the gate
 			u.EnvironmentFiles = []unitfile.EnvironmentFile{{Path: unitfile.Gate}}
 		}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,11 @@ func newImage(t *testing.T, files map[string]string) nodefile.Root {
 	t.Helper()
 	root := t.TempDir()
 	osfile.WriteTree(t, root, files)
+	if files["/usr/bin/kubelet"] != "" {
+		if err := os.Chmod(root+"/usr/bin/kubelet", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 
 	return nodefile.Root(root)
 }
@@ -38,6 +44,7 @@ func installed() map[string]string {
 		wants + "kubelet.service":                       "-> " + units + "kubelet.service",
 		wants + "prelet.service":                        "-> " + units + "prelet.service",
 		wants + "prelet-verify.service":                 "-> " + units + "prelet-verify.service",
+		"/usr/bin/kubelet":                              "\x7fELF",
 		"/etc/passwd":                                   "prelet-detector-1:x:999:999::/:/bin/false\n",
 	}
 }
@@ -63,6 +70,7 @@ func TestImage(t *testing.T) {
 	}{
 		"complete":         {nil, "unit", check.OK, "waits at the gate"},
 		"no unit":          {map[string]string{kubeletFile: ""}, "unit", check.Problem, "cannot find"},
+		"no program":       {map[string]string{"/usr/bin/kubelet": ""}, "unit", check.Problem, "/usr/bin/kubelet does not exist"},
 		"no prelet":        {map[string]string{units + "prelet.service": ""}, "unit", check.Problem, "prelet.service"},
 		"masked":           {map[string]string{"/etc/systemd/system/kubelet.service": "-> /dev/null"}, "unit", check.Problem, "masked"},
 		"not enabled":      {map[string]string{wants + "prelet.service": ""}, "unit", check.Warning, "not enabled"},

@@ -50,7 +50,7 @@ func OpenImage(ctx context.Context, e *machine.Env, w lab.Request) (*OpenedImage
 	i.in.Root = nodefile.Root(w.Root)
 	i.in.Unit = hostfiles.KubeletUnit(site.Given.Loaded.Site)
 	unit, _ := systemd.ReadUnitFile(i.in.Root, i.in.Unit) // the check of units reports what cannot be read
-	found := kubeletbin.Examine(ctx, w.Root, cache, unit.Unit(kubelet.Argv).Command)
+	found := kubeletbin.Examine(ctx, w.Root, cache, unit.Define(kubelet.Argv).Command)
 	i.keep = found.Keep
 	i.in.Kubelet = image.Kubelet{
 		Path:    found.Path,

@@ -128,7 +128,7 @@ func (o *Draft) Validate(e *machine.Env) Validated {
 	}
 	if o.Root != "" && o.KubeletVersion == "" {
 		unit, _ := systemd.ReadUnitFile(nodefile.Root(o.Root), hostfiles.KubeletUnit(s))
-		o.TakeKubelet(kubeletbin.Examine(context.Background(), o.Root, "", unit.Unit(kubelet.Argv).Command))
+		o.TakeKubelet(kubeletbin.Examine(context.Background(), o.Root, "", unit.Define(kubelet.Argv).Command))
 	}
 	host := e.DetectorHost(o.Where)
 	for _, refused := range host.CheckSiteLocks() {

@@ -128,8 +128,7 @@ func (n *node) reboot() {
 	}
 	n.systemd.unit = kubeletUnit(n.run)
 	n.systemd.other = Unit{
-		Name: ntpUnit,
-		Load: "loaded",
+		Definition: unitfile.Definition{Name: ntpUnit, Load: "loaded"},
 		State: unitfile.State{
 			Active:  "active",
 			Sub:     "running",

@@ -153,7 +153,7 @@ func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
 	}
 
 	if name != f.unit.Name {
-		return Unit{Name: name, Load: "not-found", State: unitfile.State{Active: "inactive", Sub: "dead"}}, nil
+		return Unit{Definition: unitfile.Definition{Name: name, Load: "not-found"}, State: unitfile.State{Active: "inactive", Sub: "dead"}}, nil
 	}
 
 	u := f.unit
@@ -531,7 +531,7 @@ func TestFakeSystemd(t *testing.T) {
 }
 
 func kubeletUnit(dir string) Unit {
-	u := Unit{Name: DefaultUnit, Load: "loaded", File: "enabled", State: unitfile.State{Active: "inactive", Sub: "dead", Result: "success"}}
+	u := Unit{Definition: unitfile.Definition{Name: DefaultUnit, Load: "loaded", File: "enabled"}, State: unitfile.State{Active: "inactive", Sub: "dead", Result: "success"}}
 	u.EnvironmentFiles = append(u.EnvironmentFiles, unitfile.EnvironmentFile{Path: gatePath(dir)})
 
 	return u

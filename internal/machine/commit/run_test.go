@@ -77,7 +77,7 @@ func startBench(t *testing.T, dir string) *bench {
 		must(t, os.Mkdir(b.dir+dir, 0o755))
 	}
 
-	b.kubelet = activation.Unit{Name: activation.DefaultUnit, Load: "loaded", State: unitfile.State{Active: "active", Sub: "running"}}
+	b.kubelet = activation.Unit{Definition: unitfile.Definition{Name: activation.DefaultUnit, Load: "loaded"}, State: unitfile.State{Active: "active", Sub: "running"}}
 	b.kubelet.EnvironmentFiles = append(b.kubelet.EnvironmentFiles, struct {
 		Path     string
 		Optional bool
@@ -255,7 +255,7 @@ func unreachable() *evaluate.Plan {
 
 func (b *bench) Look(_ context.Context, unit string) (activation.Unit, error) {
 	if b.hasRun && unit == activation.BootUnit {
-		return activation.Unit{Name: unit, Load: "loaded", State: unitfile.State{Active: "active", Sub: "exited"}}, nil
+		return activation.Unit{Definition: unitfile.Definition{Name: unit, Load: "loaded"}, State: unitfile.State{Active: "active", Sub: "exited"}}, nil
 	}
 
 	return b.kubelet, nil

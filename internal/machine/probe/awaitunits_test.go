@@ -24,7 +24,7 @@ func (f fakeUnits) Look(_ context.Context, name string) (systemd.Unit, error) {
 	case name == "away.service":
 		return systemd.Unit{}, errors.New("systemd does not answer")
 	case states == nil:
-		return systemd.Unit{Load: "not-found", State: unitfile.State{Active: "inactive"}}, nil
+		return systemd.Unit{Definition: unitfile.Definition{Load: "not-found"}, State: unitfile.State{Active: "inactive"}}, nil
 	}
 	if len(states) > 1 {
 		f[name] = states[1:]
@@ -36,7 +36,7 @@ func (f fakeUnits) Look(_ context.Context, name string) (systemd.Unit, error) {
 // parseUnit returns a unit for ACTIVE/SUB, and what else is known of it.
 func parseUnit(text string) systemd.Unit {
 	words := strings.Split(text, ",")
-	u := systemd.Unit{Load: "loaded", State: unitfile.State{Result: "success"}}
+	u := systemd.Unit{Definition: unitfile.Definition{Load: "loaded"}, State: unitfile.State{Result: "success"}}
 	u.Active, u.Sub, _ = strings.Cut(words[0], "/")
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")

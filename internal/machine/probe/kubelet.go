@@ -51,7 +51,7 @@ func (l *Live) StartCommand(ctx context.Context) []string {
 		return nil
 	}
 
-	return u.Unit(kubelet.Argv).Command
+	return u.Define(kubelet.Argv).Command
 }
 
 // isOtherMachine reports whether the answers are about another machine than this process's: a recorded one, or one

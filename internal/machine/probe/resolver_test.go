@@ -15,7 +15,7 @@ import (
 type fakeResolved bool
 
 func (f fakeResolved) Look(_ context.Context, name string) (systemd.Unit, error) {
-	u := systemd.Unit{Name: name, Load: "loaded", State: unitfile.State{Active: "inactive"}}
+	u := systemd.Unit{Definition: unitfile.Definition{Name: name, Load: "loaded"}, State: unitfile.State{Active: "inactive"}}
 	if bool(f) && name == "systemd-resolved.service" {
 		u.Active = "active"
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/model/tape"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // Units returns the state of a unit of systemd.
@@ -55,7 +56,7 @@ func (l *Live) answerUnit(ctx context.Context, r tape.UnitReq) tape.Answer {
 		out.Refused = u.Refusal
 	}
 	if r.Start && u.Load == "loaded" && len(u.Command) > 0 {
-		out.Start = l.describeStart(u)
+		out.Start = l.describeStart(u.Definition)
 		missing := u.FindMissing(nil)
 		out.Start.Broken, out.Start.Missing = missing.Why, missing.Path
 	}
@@ -69,7 +70,7 @@ func locate(u systemd.Unit) systemd.Unit {
 	files := systemd.ReadListedUnit(u)
 	isLoaded := files.Load == "loaded"
 	files.Load = "loaded"
-	read := files.Unit(kubelet.Argv)
+	read := files.Define(kubelet.Argv)
 	if !isLoaded {
 		u.Refusal = cmp.Or(read.Refusal, u.Refusal)
 	}
@@ -92,12 +93,17 @@ func (l *Live) answerUnitFile(r tape.UnitReq) tape.Answer {
 	if err != nil {
 		return tape.Failure(fault.Systemd, name+" cannot be read: "+nodefile.Reason(err), "")
 	}
-	start := u.Unit(kubelet.Argv)
+	start := u.Define(kubelet.Argv)
 	switch {
 	case !r.Start && l.hasUnits():
 		return tape.Unit.Answer(tape.UnitAns{Load: u.Load})
 	case u.Load == "loaded" && len(start.Command) > 0:
-		return tape.Unit.Answer(tape.UnitAns{Load: start.Load, Refused: start.Refusal, Start: l.describeStart(start)})
+		out := tape.UnitAns{Load: start.Load, Refused: start.Refusal, Start: l.describeStart(start)}
+		if out.Start.Broken = start.WhyNoProgram(l.root()); out.Start.Broken != "" {
+			out.Start.Missing = start.Program
+		}
+
+		return tape.Unit.Answer(out)
 	case u.Load == "loaded" && start.Refusal != "":
 		return tape.Unit.Answer(tape.UnitAns{Load: start.Load, Refused: start.Refusal})
 	}
@@ -135,7 +141,7 @@ func describeUnit(u systemd.Unit) tape.UnitAns {
 
 // describeStart returns how a unit starts its process. A variable may contain a secret, so only the values that
 // become words of the command line are returned, which every user can read, without those of secret flags.
-func (l *Live) describeStart(u systemd.Unit) *tape.StartAns {
+func (l *Live) describeStart(u unitfile.Definition) *tape.StartAns {
 	show := func(name, text string) (*string, bool) { return showVariable(u.Command, name, text) }
 	out := StartReader{Root: l.root(), Read: l.originalText, Show: show}.Describe(u)
 	out.Words = kubelet.HideSecretWords(u.Command)
@@ -152,7 +158,7 @@ type StartReader struct {
 }
 
 // Describe returns how a unit starts its process.
-func (r StartReader) Describe(u systemd.Unit) *tape.StartAns {
+func (r StartReader) Describe(u unitfile.Definition) *tape.StartAns {
 	out := &tape.StartAns{
 		Words:          u.Command,
 		At:             u.CommandAt,
@@ -200,7 +206,7 @@ func (r StartReader) Describe(u systemd.Unit) *tape.StartAns {
 }
 
 // addFiles adds the environment files of a unit, and the wanted variables of each.
-func (r StartReader) addFiles(out *tape.StartAns, u systemd.Unit) {
+func (r StartReader) addFiles(out *tape.StartAns, u unitfile.Definition) {
 	for _, f := range u.EnvironmentFiles {
 		files := systemd.Glob(r.Root, f.Path)
 		if !slices.Contains(files, f.Path) { // a pattern, whose files may come later
@@ -230,7 +236,7 @@ func (r StartReader) addFiles(out *tape.StartAns, u systemd.Unit) {
 }
 
 // isUnset reports whether a unit removes a variable with a value.
-func isUnset(u systemd.Unit, name, text string) bool {
+func isUnset(u unitfile.Definition, name, text string) bool {
 	return slices.Contains(u.Unset, name) || slices.Contains(u.Unset, name+"="+text)
 }
 

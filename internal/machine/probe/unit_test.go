@@ -17,10 +17,10 @@ func TestDescribeUnit(t *testing.T) {
 		unit systemd.Unit
 		want []string
 	}{
-		"neither":              {systemd.Unit{Load: "loaded"}, nil},
-		"a stop, as auditd":    {systemd.Unit{Load: "loaded", Relations: unitfile.Relations{NoStop: true}, Service: unitfile.Service{CanReload: true}}, []string{"restart"}},
-		"a start, no reload":   {systemd.Unit{Load: "loaded", Relations: unitfile.Relations{NoStart: true}}, []string{"restart", "reload"}},
-		"there is no such one": {systemd.Unit{Load: "not-found", Relations: unitfile.Relations{NoStart: true, NoStop: true}}, nil},
+		"neither":              {systemd.Unit{Definition: unitfile.Definition{Load: "loaded"}}, nil},
+		"a stop, as auditd":    {systemd.Unit{Definition: unitfile.Definition{Load: "loaded"}, Relations: unitfile.Relations{NoStop: true, CanReload: true}}, []string{"restart"}},
+		"a start, no reload":   {systemd.Unit{Definition: unitfile.Definition{Load: "loaded"}, Relations: unitfile.Relations{NoStart: true}}, []string{"restart", "reload"}},
+		"there is no such one": {systemd.Unit{Definition: unitfile.Definition{Load: "not-found"}, Relations: unitfile.Relations{NoStart: true, NoStop: true}}, nil},
 	} {
 		if got := describeUnit(c.unit).Refuses; !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
@@ -58,7 +58,7 @@ func TestUnitOfImage(t *testing.T) {
 // TestStartTellsNoSecret checks that of a unit's variables only those are reported that become words of its command
 // line.
 func TestStartTellsNoSecret(t *testing.T) {
-	u := systemd.Unit{
+	u := unitfile.Definition{
 		Name: "kubelet.service",
 		Service: unitfile.Service{
 			Folder: "/var",

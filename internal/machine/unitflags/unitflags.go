@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/model/kubelet"
 	"github.com/prelet/prelet/internal/platform/nodefile"
 	"github.com/prelet/prelet/internal/platform/systemd"
+	"github.com/prelet/prelet/internal/platform/unitfile"
 )
 
 // ErrOtherProgram is the error for a unit that starts another program than the kubelet, such as a shell.
@@ -45,7 +46,7 @@ func (u KubeletUnit) Read() (line CommandLine, err error) {
 	if err != nil {
 		return line, err
 	}
-	unit := file.Unit(kubelet.Argv)
+	unit := file.Define(kubelet.Argv)
 	switch {
 	case file.Load == "loaded" && unit.Refusal != "":
 		return line, fmt.Errorf("%w: %s", ErrRefused, unit.Refusal)
@@ -62,7 +63,7 @@ func (u KubeletUnit) Read() (line CommandLine, err error) {
 }
 
 // expand returns the command line of a unit, with its environment.
-func (u KubeletUnit) expand(unit systemd.Unit) CommandLine {
+func (u KubeletUnit) expand(unit unitfile.Definition) CommandLine {
 	show := func(_, text string) (*string, bool) { return &text, true }
 	start := probe.StartReader{Root: u.Root, Read: u.readPlanned, Show: show}.Describe(unit)
 	environment := kubelet.NewEnvironment(*start)
@@ -73,7 +74,7 @@ func (u KubeletUnit) expand(unit systemd.Unit) CommandLine {
 // ReadRuntime returns the words with which a unit starts containerd, as they are written, and the file of its --config.
 func ReadRuntime(root nodefile.Root, unit string) (command []string, config string) {
 	file, _ := systemd.ReadUnitFile(root, unit) // without its files it has no words
-	u := file.Unit(kubelet.Argv)
+	u := file.Define(kubelet.Argv)
 	if len(u.Command) == 0 {
 		return nil, ""
 	}

@@ -23,16 +23,20 @@ func decode(name string, properties map[string]any) (Unit, error) {
 	r := reader{properties: properties}
 
 	out := Unit{
-		Name:        name,
-		Names:       read[[]string](&r, "Names"),
-		Load:        read[string](&r, "LoadState"),
-		Description: read[string](&r, "Description"),
-		Files:       listFiles(&r),
-		File:        read[string](&r, "UnitFileState"),
-		Unread:      read[bool](&r, "NeedDaemonReload"),
-		Service:     readService(&r),
-		Relations:   readRelations(&r),
-		State:       readState(&r),
+		Definition: unitfile.Definition{
+			Name:    name,
+			Names:   read[[]string](&r, "Names"),
+			Load:    read[string](&r, "LoadState"),
+			File:    read[string](&r, "UnitFileState"),
+			Service: readService(&r),
+		},
+		Description:   read[string](&r, "Description"),
+		Files:         listFiles(&r),
+		Unread:        read[bool](&r, "NeedDaemonReload"),
+		ProtectSystem: read[string](&r, "ProtectSystem"),
+		Writable:      read[[]string](&r, "ReadWritePaths"),
+		Relations:     readRelations(&r),
+		State:         readState(&r),
 	}
 
 	var refusal struct{ Name, Message string }
@@ -48,15 +52,12 @@ func decode(name string, properties map[string]any) (Unit, error) {
 
 func readService(r *reader) unitfile.Service {
 	out := unitfile.Service{
-		Environment:   read[[]string](r, "Environment"),
-		Unset:         read[[]string](r, "UnsetEnvironment"),
-		HasPre:        len(readCommands(r, "ExecStartPre")) > 0,
-		CanReload:     read[bool](r, "CanReload"),
-		Watchdog:      readWatchdog(r),
-		Folder:        findFolder(read[string](r, "WorkingDirectory")),
-		OtherRoot:     read[string](r, "RootDirectory") != "" || read[string](r, "RootImage") != "",
-		ProtectSystem: read[string](r, "ProtectSystem"),
-		Writable:      read[[]string](r, "ReadWritePaths"),
+		Environment: read[[]string](r, "Environment"),
+		Unset:       read[[]string](r, "UnsetEnvironment"),
+		HasPre:      len(readCommands(r, "ExecStartPre")) > 0,
+		Watchdog:    readWatchdog(r),
+		Folder:      findFolder(read[string](r, "WorkingDirectory")),
+		OtherRoot:   read[string](r, "RootDirectory") != "" || read[string](r, "RootImage") != "",
 	}
 	out.Program, out.Command, out.Literal = readCommand(r)
 	r.store("EnvironmentFiles", &out.EnvironmentFiles) // a(sb)
@@ -68,6 +69,7 @@ func readRelations(r *reader) unitfile.Relations {
 	return unitfile.Relations{
 		NoStart:   isFalse(r, "CanStart"),
 		NoStop:    isFalse(r, "CanStop"),
+		CanReload: read[bool](r, "CanReload"),
 		NeverWith: slices.Concat(read[[]string](r, "Conflicts"), read[[]string](r, "ConflictedBy")),
 		FailsWith: slices.Concat(
 			read[[]string](r, "Requires"),

@@ -30,7 +30,7 @@ func TestLiteralCommand(t *testing.T) {
 		root := writeTree(t, map[string]string{"etc/systemd/system/k.service": "[Service]\n\nExecStart=" + line + "\n"})
 		file, err := systemd.ReadUnitFile(root, "k.service")
 		must(t, err)
-		u := file.Unit(kubelet.Argv)
+		u := file.Define(kubelet.Argv)
 		if u.Command[0] != want.Program || u.Literal != want.IsLiteral || u.Refusal != "" {
 			t.Errorf("%s: got %q, %v, %q; want %q, %v and no refusal", line, u.Command[0], u.Literal, u.Refusal,
 				want.Program, want.IsLiteral)
@@ -57,7 +57,7 @@ func TestNoCommandIsPlaced(t *testing.T) {
 		})
 		file, err := systemd.ReadUnitFile(root, "k.service")
 		must(t, err)
-		got := file.Unit(kubelet.Argv).Refusal
+		got := file.Define(kubelet.Argv).Refusal
 		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
 			t.Errorf("%q: got %q; want %q", lines, got, want)
 		}
@@ -126,7 +126,7 @@ func TestRefusedUnits(t *testing.T) {
 		root := writeTree(t, files)
 		file, err := systemd.ReadUnitFile(root, "k.service")
 		must(t, err)
-		got := file.Unit(kubelet.Argv).Refusal
+		got := file.Define(kubelet.Argv).Refusal
 
 		cmd := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", filepath.Join(string(root), "etc/systemd/system/k.service"))
 		cmd.Env = append(os.Environ(), "LC_ALL=C")

@@ -40,9 +40,6 @@ func TestLook(t *testing.T) {
 		"AssertTimestampMonotonic":    uint64(7),
 	})
 	plain := Unit{
-		Name: "kubelet.service",
-		Load: "loaded",
-		File: "enabled",
 		State: unitfile.State{
 			Active:   "active",
 			Sub:      "running",
@@ -53,14 +50,14 @@ func TestLook(t *testing.T) {
 		},
 		Relations: unitfile.Relations{After: []string{"prelet.service", "sysinit.target", "basic.target"}},
 		Unread:    true,
-		Service: unitfile.Service{
+		Definition: unitfile.Definition{Name: "kubelet.service", Load: "loaded", File: "enabled", Service: unitfile.Service{
 			Environment: []string{"KUBELET_CONFIG_ARGS=--config=/x"},
 			Folder:      "/var/lib/kubelet",
 			Command:     []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"},
 			EnvironmentFiles: []unitfile.EnvironmentFile{
 				{Path: "/run/prelet/kubelet.env"}, {Path: "/etc/default/kubelet", Optional: true},
 			},
-		},
+		}},
 	}
 	kept := plain
 	kept.Name, kept.Job, kept.NoStart, kept.NoStop, kept.Skipped = "kept.service", 42, true, true, 7*time.Microsecond
@@ -68,7 +65,7 @@ func TestLook(t *testing.T) {
 	kept.FailsWith = []string{"c.service", "d.service", "e.service"}
 
 	c := p.reach(t.Context())
-	for _, want := range []Unit{plain, kept, {Name: "none.service", Load: "not-found"}} {
+	for _, want := range []Unit{plain, kept, {Definition: unitfile.Definition{Name: "none.service", Load: "not-found"}}} {
 		if got, err := c.Look(t.Context(), want.Name); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}

@@ -258,10 +258,9 @@ func (u UnitFile) expandSpecifiers(line string) string {
 	})
 }
 
-// Unit returns the properties that systemd would report: the unit's files, and how it starts its process. split splits
-// a line into words.
-func (u UnitFile) Unit(split func(string) []string) Unit {
-	out := Unit{Name: u.Names[0], Names: u.Names, Load: u.Load}
+// Define returns what systemd would make of the files. split splits a line into words.
+func (u UnitFile) Define(split func(string) []string) unitfile.Definition {
+	out := unitfile.Definition{Name: u.Names[0], Names: u.Names, Load: u.Load}
 	out.EnvironmentAt = map[string]string{}
 	if !u.Enabled {
 		out.File = "disabled"
@@ -297,6 +296,9 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 		if strings.Contains(prefix, "@") && len(out.Command) > 1 {
 			out.Command = slices.Delete(out.Command, 1, 2)
 		}
+		if !strings.Contains(program, AtStart) {
+			out.Program = program
+		}
 	}
 	for _, line := range u.Settings["Environment"] {
 		for _, variable := range words(line.Value) {
@@ -313,6 +315,8 @@ func (u UnitFile) Unit(split func(string) []string) Unit {
 		p, isOptional := strings.CutPrefix(u.expandSpecifiers(file.Value), "-")
 		out.EnvironmentFiles = append(out.EnvironmentFiles, unitfile.EnvironmentFile{Path: p, Optional: isOptional})
 	}
+	out.HasPre = u.Settings["ExecStartPre"] != nil
+	out.OtherRoot = u.Settings["RootDirectory"] != nil || u.Settings["RootImage"] != nil
 	out.Watchdog, _ = unitfile.ParseTimespan(u.Settings.Last("WatchdogSec"))
 
 	return out

@@ -53,7 +53,7 @@ func TestSpecifiers(t *testing.T) {
 	u, err := systemd.ReadUnitFile(root, "kube-let@a.service")
 	must(t, err)
 
-	unit := u.Unit(strings.Fields)
+	unit := u.Define(strings.Fields)
 	want := "/usr/bin/kubelet kube-let@a.service kube-let@a kube-let a 7% %H ${%H}"
 	if got := strings.Join(unit.Command, " "); got != want {
 		t.Errorf("command: got %s; want %s", got, want)
@@ -63,7 +63,7 @@ func TestSpecifiers(t *testing.T) {
 	}
 	for _, name := range []string{"home.service", "machine.service"} { // only the start decides
 		u, err := systemd.ReadUnitFile(root, name)
-		if got := u.Unit(strings.Fields).Folder; err != nil || got != "" {
+		if got := u.Define(strings.Fields).Folder; err != nil || got != "" {
 			t.Errorf("folder of %s: got %q, %v; want none", name, got, err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestSpecifiers(t *testing.T) {
 	}
 
 	bad, err := systemd.ReadUnitFile(root, "bad.service")
-	if got := bad.Unit(strings.Fields); err == nil || len(got.Command) > 0 {
+	if got := bad.Define(strings.Fields); err == nil || len(got.Command) > 0 {
 		t.Errorf("a folder: got %+v, %v; want an error, and no command", got, err)
 	}
 }

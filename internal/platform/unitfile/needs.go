@@ -72,7 +72,7 @@ type Missing struct {
 // commit. For a unit that does not run, only its program counts: earlier units of the boot may still bring the others.
 func (u Unit) FindMissing(isPlanned func(string) bool) Missing {
 	isBrought := func(p string) bool { return isPlanned != nil && isPlanned(p) }
-	if why := u.WhyNoProgram(); why != "" && !isBrought(u.Program) {
+	if why := u.whyNoProgram(); why != "" && !isBrought(u.Program) {
 		return Missing{u.Program, why}
 	}
 	if u.Active != "active" {
@@ -89,7 +89,7 @@ func (u Unit) whyFailed() string {
 	case u.NotStarted() == "" && u.Result != "resources":
 		return ""
 	case u.NotStarted() != "" && u.Status == StatusExec:
-		return u.WhyNoProgram()
+		return u.whyNoProgram()
 	}
 
 	status := u.Status

@@ -54,7 +54,7 @@ ReadWritePaths="/srv/no-such-path": false
 `) {
 		file := filepath.Join(t.TempDir(), "90-other.conf")
 		osfile.Write(t, file, "[Service]\n"+line+"\n", 0o600)
-		u := Unit{Load: "loaded", State: State{Active: "active"}, Files: []string{"/no-such.service", file}}
+		u := Unit{Definition: Definition{Load: "loaded"}, State: State{Active: "active"}, Files: []string{"/no-such.service", file}}
 		got := u.FindMissing(nil)
 		setting, _, _ := strings.Cut(line, "=")
 		if got.Why != "" != isMissing {
@@ -91,7 +91,7 @@ func TestDescribeMissing(t *testing.T) {
 - {result: exit-code, status: 217, want: 'exit-code: 217/USER'}
 - {result: exit-code, status: 1, want: exit-code}
 `, "file", file) {
-		u := Unit{Load: "loaded", State: State{Result: c.Result, Status: c.Status}, Files: []string{file}}
+		u := Unit{Definition: Definition{Load: "loaded"}, State: State{Result: c.Result, Status: c.Status}, Files: []string{file}}
 		if got := u.DescribeResult(); got != c.Want {
 			t.Errorf("%s, %d: got %q, want %q", c.Result, c.Status, got, c.Want)
 		}

@@ -64,13 +64,20 @@ func isHidden(p string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(p+"/", folder) })
 }
 
-// WhyNoProgram returns why the next start of a unit of this machine would fail with 203/EXEC, with the path; "" if it
-// would not, as far as is known. While a unit does not run, an ExecStartPre= may still bring its program.
-func (u Unit) WhyNoProgram() string {
-	mayCome := u.HasPre && u.Active != "active"
-	if u.Load != "loaded" || !path.IsAbs(u.Program) || u.OtherRoot || mayCome || isHidden(u.Program) {
+// WhyNoProgram returns why the next start of a unit below a root would fail with 203/EXEC, with the path; "" if it would
+// not, as far as is known. An ExecStartPre= may still bring the program.
+func (u Definition) WhyNoProgram(root nodefile.Root) string {
+	isUnseen := root == "" && isHidden(u.Program)
+	if u.Load != "loaded" || !path.IsAbs(u.Program) || u.OtherRoot || u.HasPre || isUnseen {
 		return ""
 	}
 
-	return nodefile.Root("").WhyNotExecutable(u.Program)
+	return root.WhyNotExecutable(u.Program)
+}
+
+// whyNoProgram is WhyNoProgram on this machine, where no ExecStartPre= of a unit that runs is to come.
+func (u Unit) whyNoProgram() string {
+	u.HasPre = u.HasPre && u.Active != "active"
+
+	return u.WhyNoProgram("")
 }

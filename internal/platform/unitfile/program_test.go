@@ -26,8 +26,8 @@ func TestDescribeResult(t *testing.T) {
    want: 'exit-code: ExecStartPre=/x ended with status 1'}
 `) {
 		u := Unit{
-			Load: c.Load, State: State{Result: c.Result, Status: c.Status, FailedPre: c.FailedPre},
-			Service: Service{Program: c.Program},
+			Definition: Definition{Load: c.Load, Service: Service{Program: c.Program}},
+			State:      State{Result: c.Result, Status: c.Status, FailedPre: c.FailedPre},
 		}
 		if got := u.DescribeResult(); got != c.Want {
 			t.Errorf("%+v: got %q, want %q", c, got, c.Want)
@@ -53,8 +53,8 @@ a kubelet that runs: {load: loaded, program: '{program}', hasPre: true, active: 
   want: '{program} does not exist'}
 `, "program", program) {
 		s := Service{Program: c.Program, OtherRoot: c.IsInOtherRoot, HasPre: c.HasPre}
-		u := Unit{Load: c.Load, Service: s, State: State{Active: c.Active}}
-		if got := u.WhyNoProgram(); got != c.Want {
+		u := Unit{Definition: Definition{Load: c.Load, Service: s}, State: State{Active: c.Active}}
+		if got := u.whyNoProgram(); got != c.Want {
 			t.Errorf("%s: got %q, want %q", name, got, c.Want)
 		}
 	}

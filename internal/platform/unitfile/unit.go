@@ -5,27 +5,20 @@ import (
 	"time"
 )
 
-// Unit is a unit: how systemd has loaded it, its commands, which units it depends on, and how it is at one moment.
-// Package systemd fills it from D-Bus, or from the files of a unit: then it has no Relations and no State. The comments
-// name the D-Bus properties.
-type Unit struct {
+// Definition is a unit as its files define it: whether systemd loads them, and the process that they start. Package
+// systemd fills it from D-Bus, or from the files below a root. The comments name the D-Bus properties.
+type Definition struct {
 	Name  string
 	Names []string // also those of aliases
 	Load  string   // LoadState: loaded, masked, not-found, …
 	// Refusal is why systemd does not load the unit, with the place (LoadError); "" if it does.
 	Refusal string
-	// Description is its text for people.
-	Description string
-	Files       []string // FragmentPath and DropInPaths, in the order in which systemd reads them
-	File        string   // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
-	Unread      bool     // NeedDaemonReload: one of its files changed since systemd read it
+	File    string // UnitFileState: enabled, disabled, static, masked, …; empty without a unit file
 
 	Service
-	Relations
-	State
 }
 
-// Service is the process of a service as its files describe it: the command, its environment and its sandbox.
+// Service is the process of a service: its command, its environment, and what it needs before that.
 type Service struct {
 	Program string   // the file that ExecStart= starts, as written
 	Command []string // the words of ExecStart=, the program first
@@ -41,19 +34,33 @@ type Service struct {
 	CommandAt     string
 	EnvironmentAt map[string]string
 
-	HasPre        bool          // it has an ExecStartPre=
-	CanReload     bool          // it has an ExecReload=, or reloads otherwise
-	Watchdog      time.Duration // WatchdogUSec: systemd kills a service that is silent for longer; 0: none
-	Folder        string        // WorkingDirectory=; "" for the root, or if it is not known
-	OtherRoot     bool          // its processes have a root folder of their own (RootDirectory=, RootImage=)
-	ProtectSystem string        // which part of the file system is read-only for it: strict, full, …
-	Writable      []string      // ReadWritePaths=
+	HasPre    bool          // it has an ExecStartPre=
+	Watchdog  time.Duration // WatchdogUSec: systemd kills a service that is silent for longer; 0: none
+	Folder    string        // WorkingDirectory=; "" for the root, or if it is not known
+	OtherRoot bool          // its processes have a root folder of their own (RootDirectory=, RootImage=)
 }
 
-// Relations are the units that a unit requires, excludes or follows, and whether a person may start and stop it.
+// Unit is a unit of a systemd that runs: its definition, what systemd makes of it, and how it is at one moment.
+type Unit struct {
+	Definition
+
+	Description string   // its text for people
+	Files       []string // FragmentPath and DropInPaths, in the order in which systemd reads them
+	Unread      bool     // NeedDaemonReload: one of its files changed since systemd read it
+	// ProtectSystem is which part of the file system is read-only for it, strict, full, …, besides Writable
+	// (ReadWritePaths=).
+	ProtectSystem string
+	Writable      []string
+
+	Relations
+	State
+}
+
+// Relations are the units that a unit requires, excludes or follows, and what a person may ask of it.
 type Relations struct {
 	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
 	NoStart, NoStop bool
+	CanReload       bool // it has an ExecReload=, or reloads otherwise
 	// NeverWith are the units that systemd never runs at the same time: Conflicts= of either.
 	NeverWith []string
 	// FailsWith are the units without which this one is not started: Requires=, Requisite=, BindsTo=.
@@ -90,7 +97,7 @@ type EnvironmentFile struct {
 
 // RequiresFile reports whether the unit does not start while the file is missing. It is false when no EnvironmentFile=
 // line names the file (an empty one in a later drop-in clears the list) or when the line begins with "-".
-func (u Unit) RequiresFile(file string) bool {
+func (u Definition) RequiresFile(file string) bool {
 	return slices.Contains(u.EnvironmentFiles, EnvironmentFile{Path: file})
 }
 

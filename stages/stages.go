@@ -88,6 +88,7 @@ type Env struct {
 	Cluster   hcl.Range   // of that block; zero: the site has none
 	Anchor    hcl.Range   // of the argument in it that determines the trusted cluster
 	Detectors []Detector
+	Unit      string // the kubelet's, as far as the site names it
 	// Shared is a cache of a stage, from one machine to the next ones of the same site, by keys of the stage's own
 	// types. It may be nil.
 	Shared *sync.Map
@@ -162,6 +163,7 @@ type Inputs struct {
 	// Timeout is the value of Bounds in Spec; its Expr is nil if it is not written.
 	Timeout   schema.Value[string]
 	Detectors []string // names of the site's, sorted
+	Unit      string   // as in Env
 	Check     bool     // a check without a machine (validate): unknown values are not errors
 }
 

@@ -90,6 +90,9 @@ func checkLinks(names []string) error {
 	return nil
 }
 
+// lateTargets are reached after the kubelet.
+var lateTargets = []string{"boot-complete.target", "default.target", "graphical.target", "multi-user.target"}
+
 // unitTypes are the types of systemd's units that can be done.
 var unitTypes = []string{"service", "target", "mount", "socket", "device", "path", "swap", "automount", "timer",
 	"slice", "scope"}
@@ -126,11 +129,12 @@ func checkUnits(names []string) error {
 				meant = stem + "." + near
 			}
 			return fmt.Errorf("%q has no suffix of a unit, so systemd has no such unit: did you mean %q?", name, meant)
-		case name == "kubelet.service":
-			return fmt.Errorf("%q starts only after this run, which would wait for itself: remove it", name)
+		case strings.HasSuffix(stem, "@"):
+			return fmt.Errorf("%q is a template, which never starts: name one of its units, such as \"%s1.%s\"", name, stem,
+				suffix)
 		case strings.HasPrefix(stem, "prelet") && suffix == "service" || name == "prelet-gate.target":
 			return fmt.Errorf("%q is a unit of prelet, and this run would wait for itself: remove it", name)
-		case name == "multi-user.target" || name == "graphical.target" || name == "default.target":
+		case slices.Contains(lateTargets, name):
 			return fmt.Errorf("%q is reached only after the kubelet and this run, which would wait for itself: "+
 				"name the service that you need", name)
 		}
@@ -178,13 +182,16 @@ func (Stage) Outputs(d stages.Declared) cty.Type {
 
 // Check implements stages.Checker.
 func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
-	return check(cfg, in.Detectors)
+	return append(checkDetectors(cfg, in.Detectors), checkWait(cfg, in.Unit)...)
 }
 
-// check refuses detectors that the site does not declare, and warns of a wait for nothing.
-func check(cfg schema.Body, declared []string) hcl.Diagnostics {
-	diags := checkDetectors(cfg, declared)
+// checkWait refuses a wait for the kubelet's unit, which starts after prelet, and warns of a wait for nothing.
+func checkWait(cfg schema.Body, kubelet string) (diags hcl.Diagnostics) {
 	wait, ok := cfg.One(waitBlock.Type)
+	if at, waits := waitRange(cfg, "unit "+kubelet); waits {
+		diags = append(diags, origin.Error(fault.WrongType, at, kubelet+" is the kubelet's unit",
+			"It starts only after this run, which would wait for itself. Remove it."))
+	}
 	isNothing := ok && unitsAttr.Of(wait).Null() && linksAttr.Of(wait).Null() && driversAttr.Of(wait).Null() &&
 		fabricAttr.Of(wait).Null()
 	if isNothing {
@@ -221,6 +228,11 @@ func (s Stage) Gather(
 		names = append(names, d.Name)
 	}
 
+	diags := checkWait(cfg, env.Unit)
+	if diags.HasErrors() {
+		return stages.Output{}, diags
+	}
+
 	facts, ans, err := tape.Hardware.Ask(ctx, r, factsRequest(cfg))
 	switch {
 	case ans.Code() == fault.Unread:
@@ -231,7 +243,7 @@ func (s Stage) Gather(
 		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(cfg.Range, failure)}
 	}
 
-	diags := append(warnOfUnknown(cfg, facts), warnOfHugePages(cfg, facts)...)
+	diags = append(append(diags, warnOfUnknown(cfg, facts)...), warnOfHugePages(cfg, facts)...)
 
 	chosen := detectorsAttr.Of(cfg)
 	isChosen := func(name string) bool {
@@ -253,7 +265,7 @@ func (s Stage) Gather(
 		diags = append(diags, d.Diags...)
 	}
 	out["detectors"] = cty.ObjectVal(detectors)
-	diags = append(diags, check(cfg, names)...)
+	diags = append(diags, checkDetectors(cfg, names)...)
 
 	return stages.Output{
 		Value:    cty.ObjectVal(out),

@@ -16,8 +16,9 @@ nvidia-mig-parted.servce: has no suffix of a unit
 nvidia*.service: is not the name of a unit
 .service: has no suffix of a unit
 prelet: '"prelet.service" is a unit of prelet'
-kubelet: '"kubelet.service" starts only after this run'
-kubelet.service: starts only after this run
+kubelet: did you mean "kubelet.service"?
+openibd@.service: such as "openibd@1.service"
+boot-complete.target: reached only after the kubelet
 prelet.service: is a unit of prelet
 prelet-verify.service: is a unit of prelet
 multi-user.target: name the service that you need

@@ -31,6 +31,7 @@ func makeInputs(in stages.Inputs, i *lang.Instance, s *lang.Site) stages.Inputs 
 	in.NoCluster = s.Cluster == nil
 	in.NoDetect = len(s.OfType(stages.DetectHW)) == 0
 	in.Detectors = s.DetectorNames()
+	in.Unit = hostfiles.KubeletUnit(s)
 
 	return in
 }

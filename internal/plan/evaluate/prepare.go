@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/model/value"
 	"github.com/prelet/prelet/internal/plan/detectors"
 	"github.com/prelet/prelet/internal/plan/eval"
+	"github.com/prelet/prelet/internal/plan/hostfiles"
 	"github.com/prelet/prelet/internal/plan/lang"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -83,6 +84,7 @@ func prepare(
 	}
 	all, more := locks.Decode(s, e)
 	out.env.Detectors = all
+	out.env.Unit = hostfiles.KubeletUnit(s)
 	found.Report(more...)
 
 	return out, found

@@ -39,19 +39,6 @@ func Codes() []Code {
 	return out
 }
 
-// Markdown returns the page as in docs/codes.
-func (p Page) Markdown(c Code) string {
-	status := fmt.Sprintf("Exit status: [%d](../reference/exit-codes.md).", c.Exit())
-	switch {
-	case p.Note:
-		status = "A note."
-	case p.Warning:
-		status = "A warning."
-	}
-
-	return fmt.Sprintf("# %s\n\n**%s.** %s\n\n%s\n", c, p.Title, status, p.Text)
-}
-
 //go:embed pages/*.txt
 var texts embed.FS
 

@@ -181,22 +181,3 @@ func TestUnitsAgree(t *testing.T) {
 		}
 	}
 }
-
-func TestPagesLinkToTheirStatus(t *testing.T) {
-	p, _ := ClusterUntrusted.Page()
-	md := p.Markdown(ClusterUntrusted)
-	if !strings.Contains(md, "[21](../reference/exit-codes.md)") || !strings.HasPrefix(md, "# cluster-untrusted\n") {
-		t.Errorf("got this page, want its title and a link to its status:\n%s", md)
-	}
-
-	index := CodePages()["README.md"]
-	if !regexp.MustCompile(`(?m)^\| 21 \|.*\[cluster-untrusted\]`).MatchString(index) ||
-		!regexp.MustCompile(`(?m)^\| warning \|.*\[drift\]`).MatchString(index) {
-		t.Errorf("index of codes: want 21 for cluster-untrusted, and drift as a warning, got\n%s", index)
-	}
-
-	p, _ = Drift.Page()
-	if md := p.Markdown(Drift); strings.Contains(md, "Exit status:") {
-		t.Errorf("got this page of a warning, want no exit status:\n%s", md)
-	}
-}

@@ -37,7 +37,7 @@ func (i ImageInput) listUnits() (units []NeededUnit) {
 		f, err := systemd.ReadUnitFile(i.Root, name)
 		u := NeededUnit{Unit: unitfile.Unit{Definition: f.Define(kubelet.Argv)}, Err: err}
 		u.Missing = u.WhyNoProgram(i.Root)
-		u.Program = "" // it is not a path of this machine
+		u.Program = ""      // it is not a path of this machine
 		if name != i.Unit { // prelet's own open the gate
 			u.EnvironmentFiles = []unitfile.EnvironmentFile{{Path: unitfile.Gate}}
 		}

@@ -29,7 +29,7 @@ func Write(dir string) error {
 // referencePages returns all pages that are generated from code, by their path below docs/.
 func referencePages() map[string]string {
 	pages := map[string]string{
-		"reference/exit-codes.md":    Generated + fault.ExitStatusPage(),
+		"reference/exit-codes.md":    Generated + exitStatusPage(),
 		"reference/kubelet-rules.md": Generated + rules.Page(),
 		"reference/seal.md":          Generated + image.Page(),
 		"reference/paths.md":         Generated + write.PathsPage(),
@@ -38,7 +38,7 @@ func referencePages() map[string]string {
 	for _, p := range Describe(Collect()).Pages() {
 		pages["reference/"+p.Name] = p.Text
 	}
-	for name, text := range fault.CodePages() {
+	for name, text := range codePages() {
 		pages["codes/"+name] = Generated + text
 	}
 	return pages

@@ -18,7 +18,7 @@ type Definition struct {
 	Service
 }
 
-// Service is the process of a service: its command, its environment, and what it needs before that.
+// Service is the process of a service: its command, its environment, and its needs.
 type Service struct {
 	Program string   // the file that ExecStart= starts, as written
 	Command []string // the words of ExecStart=, the program first
@@ -56,7 +56,7 @@ type Unit struct {
 	State
 }
 
-// Relations are the units that a unit requires, excludes or follows, and what a person may ask of it.
+// Relations are the units that a unit requires, excludes or follows, and whether a person may start, stop and reload it.
 type Relations struct {
 	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
 	NoStart, NoStop bool

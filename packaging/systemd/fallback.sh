@@ -4,7 +4,8 @@
 # shell script, because prelet itself may be what is broken.
 #
 # /var/lib/prelet/last-good is written by prelet after a good verdict: "# generation N", then sha256sum's lines of the
-# files of that generation, and of the marks of the machine. journal.json exists from a commit to its verdict.
+# files of that generation, and of the marks of the machine. journal.json exists from a commit to its verdict. holds.json
+# has the holds that a run found to be true, with the id of the boot, in one line.
 set -u
 gate=/run/prelet/kubelet.env
 state=/var/lib/prelet
@@ -79,7 +80,12 @@ if $works && [ "$(systemctl show --property=LoadState --value prelet-verify.serv
 	exit 1
 fi
 unknown="whether this node had a good generation is not known: $state/last-good is missing"
-[ -d $state ] || shut "$unknown"
+timeout 5 test -d $state
+case $? in
+0) ;;
+124) shut "the file system of $state does not answer: findmnt --target $state" ;;
+*) shut "$unknown" ;;
+esac
 exec 9<$state
 flock --nonblock 9 || exit 0 # a prelet writes, and reports by itself
 [ ! -e $state/journal.json ] || shut "a change of its files was interrupted, or has no verdict yet"
@@ -87,6 +93,25 @@ flock --nonblock 9 || exit 0 # a prelet writes, and reports by itself
 # A FIFO, or a disk that does not answer, must not take the time in which the reason can be written.
 timeout 20 sha256sum --check --strict --quiet $state/last-good >&2 ||
 	shut "these files are not those of the last good generation, or this is another machine"
+
+# The holds of this boot that are not over. They say nothing at the gate, so that a later start of the kubelet asks again.
+list_holds() {
+	now=$(sed 's/\..*//' /proc/uptime)
+	begin='^"\([^"]*\)":{"boot":"'$PRELET_BOOT_ID'","began_ns":\([0-9]*\),'
+	end='"earlier_ns":\([0-9]*\),"limit_ns":\([0-9]*\),'
+	{ cat $state/holds.json && echo; } 2>/dev/null | sed 's/"[^"]*":{"boot"/\n&/g' |
+		sed -n "s/$begin.*$end.*/\2 \3 \4 \1/p" |
+		while read -r began earlier limit name; do
+			left=$(((limit - earlier + began) / 1000000000 - now))
+			[ $left -le 0 ] || printf ' "%s", for %s s at most;' "$name" $left
+		done
+}
+holds=$(list_holds)
+if [ -n "$holds" ]; then
+	show "the kubelet is held by$holds $why"
+	echo "$why. The kubelet is held by$holds then it starts with the last good generation." >&2
+	exit 1
+fi
 
 generation=$(sed -n '1s/^# generation //p' $state/last-good)
 put $gate "PRELET_GENERATION=$generation"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ import (
 // all others. Extra are further attributes that the caller handles (when, for_each, timeout, on_failure).
 func (b Block) Check(body *hclsyntax.Body, language []Block, extra ...string) hcl.Diagnostics {
 	c := checker{language: language}
-	c.check(b, body, body.MissingItemRange(), extra)
+	c.check(b, nil, body, body.MissingItemRange(), extra)
 
 	return c.Diags
 }
@@ -32,13 +33,13 @@ type checker struct {
 	language []Block
 }
 
-func (c *checker) check(b Block, body *hclsyntax.Body, head hcl.Range, extra []string) {
+func (c *checker) check(b Block, labels []string, body *hclsyntax.Body, head hcl.Range, extra []string) {
 	if b.ForEach {
 		extra = append(extra, Meta...)
 	}
 	if !b.Free {
 		c.checkNames(b, body, extra)
-		c.checkRequired(b, body, head)
+		c.checkRequired(b, labels, body, head)
 	}
 	c.checkBlocks(b, body)
 }
@@ -99,14 +100,18 @@ func (b Block) suggestInner(name string, language []Block) string {
 }
 
 // checkRequired reports required attributes that are missing. A misspelt one is reported as that only.
-func (c *checker) checkRequired(b Block, body *hclsyntax.Body, head hcl.Range) {
+func (c *checker) checkRequired(b Block, labels []string, body *hclsyntax.Body, head hcl.Range) {
 	for _, f := range b.Fields {
 		s := f.Spec()
 		if !s.Required || body.Attributes[s.Name] != nil || b.isMisspelt(body, s.Name) {
 			continue
 		}
+		doc := removeLinks(s.Doc)
+		if len(labels) > 0 && path.IsAbs(labels[0]) {
+			doc = fmt.Sprintf("The label is a name for people: %s \"NAME\" { %s = %q … }.", b.Type, s.Name, labels[0])
+		}
 		c.Error(fault.MissingArgument, head, fmt.Sprintf("Missing argument %q", s.Name),
-			"%s needs %s (%s). %s", b.subject(), s.Name, TypeName(s.Type), removeLinks(s.Doc))
+			"%s needs %s (%s). %s", b.subject(), s.Name, TypeName(s.Type), doc)
 	}
 }
 
@@ -172,7 +177,7 @@ func (c *checker) checkBlocks(b Block, body *hclsyntax.Body) {
 		case !hasLabels && declared.Max > 0 && count[key] == declared.Max+1:
 			c.Report(tooManyBlocks(x, "Block %s takes %d of it.", b.Type, declared.Max))
 		}
-		c.check(declared, x.Body, x.DefRange(), nil)
+		c.check(declared, x.Labels, x.Body, x.DefRange(), nil)
 	}
 }
 

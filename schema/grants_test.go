@@ -25,6 +25,13 @@ func TestGrants(t *testing.T) {
 - {path: '/dev/*m*', devices: all devices}
 - {path: '/d?v', devices: all devices}
 - {path: '/d*/*', devices: all devices}
+- {path: '/dev/*/*', devices: all devices}
+- {path: '/dev/*d*', devices: all devices}
+- {path: '/dev/s*', devices: all devices}
+- {path: '/dev/d*/*', devices: all devices}
+- {path: '/dev/nv*', devices: all devices}
+- {path: '/dev/dri/*'}
+- {path: '/dev/sg?'}
 - {path: '/dev/[sv]d*'}
 - {path: '/dev/infiniband/uverbs[0-9]*'}
 - {path: /dev/**, devices: '**', read: '**'}

@@ -597,6 +597,15 @@ func matchesTwo(pattern string, names ...string) bool {
 	return count > 1
 }
 
+// isVague reports whether the name after /dev/ is a pattern with less than two characters before its first * or ?.
+func isVague(pattern string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(pattern, "/dev/"), "/")
+	i := strings.IndexAny(name, "*?")
+	isClass := i > 0 && name[0] == '[' && strings.IndexByte(name, ']') == i-1
+
+	return i == 0 || i == 1 || isClass
+}
+
 // grantableDevices also refuses all of /dev: a detector that may open each disk, and memory, is not contained.
 func grantableDevices(l []string) error {
 	if err := grantable(l); err != nil {
@@ -604,7 +613,7 @@ func grantableDevices(l []string) error {
 	}
 	for _, p := range l {
 		isFolder, _ := path.Match(p, "/dev")
-		if isFolder || matchesTwo(p, "/dev/mem", "/dev/sda", "/dev/nvme0n1", "/dev/tty0", "/dev/loop0") {
+		if isFolder || isVague(p) || matchesTwo(p, "/dev/mem", "/dev/sda", "/dev/nvme0n1", "/dev/nvidia0", "/dev/tty0") {
 			return fmt.Errorf("%q would grant all devices or many kinds, disks or memory among them: name those that the "+
 				"detector needs, such as \"/dev/nvidia*\"; prelet detectors list shows what it asks for", p)
 		}

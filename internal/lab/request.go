@@ -267,7 +267,8 @@ func CheckHardware(flag, path string) error {
 		return nodefile.NamedFailure(flag+" ", path, "no such folder or file", err)
 	case st.IsDir():
 		if _, err := nodefile.Stat(filepath.Join(path, "sys")); err != nil {
-			return fault.Usage.Errorf("%s %s: this is not a recorded machine: it has no folder sys", flag, path)
+			return fault.Usage.Errorf("%s %s: this is not a recorded machine: it has no folder sys; "+
+				"a file of facts is named itself: %[1]s %[3]s", flag, path, filepath.Join(path, "NAME.json"))
 		}
 
 		return nil

@@ -189,7 +189,7 @@ func readNodeStatus(ctx context.Context, h *machine.Host, early func(NodeStatus)
 	}
 
 	if out.Gate.Open && out.Verdict != report.Pending {
-		out.Failing = run.DescribeFailing(ctx, h, out.unit, cmp.Or(out.Healthy, out.Finished))
+		out.Failing = describeFailing(ctx, h, out.unit, cmp.Or(out.Healthy, out.Finished))
 	}
 	switch {
 	case out.Condition != Healthy && out.Condition != Degraded:

@@ -426,9 +426,8 @@ func describeForeign(line string) string {
 // it has none.
 func describeWord(line string) string {
 	words := strings.Fields(line)
-	_, afterEquals, _ := strings.Cut(line, "=")
 	switch {
-	case strings.HasPrefix(strings.TrimSpace(afterEquals), "for "):
+	case strings.Contains(strings.Join(words, " "), "= for "):
 		return " A loop is in brackets: [for x in LIST : VALUE]; or in braces, for a map: {for k, v in MAP : k => v}."
 	case slices.Contains(words, "if") && (slices.Contains(words, "else") || slices.Contains(words, "then")):
 		return " A choice is written CONDITION ? VALUE : OTHER."

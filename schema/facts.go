@@ -38,8 +38,10 @@ func SuggestFact(path, word string) string {
 	}
 	words := strings.Fields(map[string]string{
 		"accelerators.kind":          "dpu fpga gpu npu",
+		"cpu.architecture":           "386 amd64 arm arm64 loong64 ppc64le riscv64 s390x",
 		"cpu.cores.kind":             "efficient low-power performance",
 		"nics.infiniband.link_layer": "ethernet infiniband unspecified",
+		"nics.infiniband.state":      "active active_defer armed down init nop",
 		"nics.link":                  "down up",
 		"runtime.cgroup_driver":      "cgroupfs systemd",
 	}[path])

@@ -276,7 +276,7 @@ func CheckHardware(flag, path string) error {
 
 	switch kind := userfile.Kind(path); kind {
 	case "":
-		return nil
+		return checkFacts(path)
 	case texts.KindRecording:
 		return fault.Usage.Errorf("%s %s: this is %s: use --from %[2]s", flag, path, kind)
 	default:

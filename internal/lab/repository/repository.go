@@ -6,6 +6,7 @@ package repository
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -156,6 +157,9 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	if diags := append(Block.Check(body, nil), lang.CheckConstants(Block, body)...); diags.HasErrors() {
 		return out, diags
 	}
+	if diags := checkTexts(body); diags.HasErrors() {
+		return out, diags
+	}
 	b, diags := Block.Decode(body, nil, eval.New(context.Background(), &lang.Site{}, nil).Scope(""))
 	if diags.HasErrors() {
 		return out, diags
@@ -165,12 +169,7 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	out.Layers = d.expand(layersAttr.Of(b), "", func(path string) []string { return []string{path} })
 	out.machines = machinesAttr.Of(b)
 	out.Kubelets = kubeletsAttr.Of(b).V
-	v := objectsAttr.Of(b)
-	switch {
-	case !v.Set():
-	case !isText(v.Expr): // which Decode has made a text
-		d.Error(fault.WrongType, v.Range, "Wrong type for objects", "A folder is a text, such as \"objects\".")
-	default:
+	if v := objectsAttr.Of(b); v.Set() {
 		out.Objects = d.join(v.V)
 		if st, err := nodefile.Stat(out.Objects); err != nil || !st.IsDir() {
 			d.Error(fault.Usage, v.Range, "No such folder", "%s is relative to the folder of this file.", v.V)
@@ -180,9 +179,24 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	return out, d.Diags
 }
 
-func isText(literal hcl.Expression) bool {
-	v, _ := literal.Value(nil)
-	return v.Type() == cty.String
+// checkTexts refuses values that are not texts, which Decode would make texts: true would be a folder, and 1.30 would
+// be 1.3.
+func checkTexts(body *hclsyntax.Body) (diags hcl.Diagnostics) {
+	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
+		a := body.Attributes[name]
+		items := []hclsyntax.Expression{a.Expr}
+		if list, isList := a.Expr.(*hclsyntax.TupleConsExpr); isList {
+			items = list.Exprs
+		}
+		for _, item := range items {
+			if v, _ := item.Value(nil); !v.IsNull() && v.Type() != cty.String {
+				diags = append(diags, origin.Error(fault.WrongType, item.Range(), "Wrong type for "+name,
+					"A folder, a file and a version are texts: write it in quotes."))
+			}
+		}
+	}
+
+	return diags
 }
 
 // Machines returns the machines of the file, each a recording, or a recorded machine. It searches for them.

@@ -63,12 +63,18 @@ func TestFindOnNode(t *testing.T) {
 	}
 }
 
-// TestObjectsIsText checks that a value that is not a text is not taken as the name of a folder.
-func TestObjectsIsText(t *testing.T) {
-	for _, written := range []string{"3", "true", "-1"} {
-		_, diags := Parse(filepath.Join(t.TempDir(), Name), []byte("layers = []\nobjects = "+written+"\n"))
-		if !strings.Contains(diags.Error(), "2,11") || !strings.Contains(diags.Error(), "Wrong type for objects") {
-			t.Errorf("objects = %s: got %v; want its type refused, at 2,11", written, diags)
+// TestOnlyTexts checks that a value that is not a text is not taken as the name of a folder, or as a version.
+func TestOnlyTexts(t *testing.T) {
+	for written, want := range map[string]string{
+		"objects = 3":                   "2,11-12: Wrong type for objects",
+		"objects = true":                "2,11-15: Wrong type for objects",
+		"objects = -1":                  "2,11-13: Wrong type for objects",
+		"machines = [\"a.json\", true]": "2,23-27: Wrong type for machines",
+		"kubelets = [1.30]":             "2,13-17: Wrong type for kubelets",
+	} {
+		_, diags := Parse(filepath.Join(t.TempDir(), Name), []byte("layers = []\n"+written+"\n"))
+		if !strings.Contains(diags.Error(), want) {
+			t.Errorf("%s: got %v, want %q", written, diags, want)
 		}
 	}
 }

@@ -202,12 +202,19 @@ func decodeFacts(text []byte) (tape.Facts, error) {
 }
 
 // suggestFact is a codec.Suggest for facts that a person may have written.
-func suggestFact(path []string, text string) string {
+func suggestFact(path []string, value json.Token) string {
+	text, isText := value.(string)
+	if !isText {
+		return ""
+	}
 	isIndex := func(name string) bool { return strings.Trim(name, "0123456789") == "" }
 	names := slices.DeleteFunc(slices.Clone(path), isIndex)
 
 	return schema.SuggestFact(strings.TrimPrefix(strings.Join(names, "."), "facts."), text)
 }
+
+// Vendors returns the names that the vendors of cards have in facts, sorted.
+func Vendors() []string { return hardware.Vendors() }
 
 func missingFact(name, what string) error {
 	return &codec.PlaceError{Line: 1, Column: 1, Why: "the fact " + name + " is missing", Next: "Add it: " + what}

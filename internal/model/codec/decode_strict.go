@@ -50,11 +50,12 @@ func FaultIn(code fault.Code, path string, text []byte, err error) *fault.Fault 
 	return f
 }
 
-// Suggest returns what to write, as a sentence, in place of a text at a path of names and indices; "" if it is right.
-type Suggest func(path []string, text string) string
+// Suggest returns what to write, as a sentence, in place of a text (string) or a number (json.Number) at a path of names
+// and indices; "" if it is right.
+type Suggest func(path []string, value json.Token) string
 
 // DecodeStrict decodes a JSON document by the type of a Go value. It refuses names that the type does not have, in
-// other letters too, duplicate names, values of another type, null where it has no meaning, texts for which suggest has
+// other letters too, duplicate names, values of another type, null where it has no meaning, values for which suggest has
 // another one, and text after the document. Such errors are *PlaceError and have no words of Go. suggest may be nil.
 func DecodeStrict(text []byte, into any, suggest Suggest) error {
 	err := newStrict(text, 0).check(nil, nil) // a document that is cut off says so, whatever its names are
@@ -164,9 +165,13 @@ func (d *strictDecoder) check(t reflect.Type, path []string) error {
 	case t != nil && !fits(tok, t):
 		return d.wrong(at, path, t, describeToken(tok))
 	}
-	if text, isText := tok.(string); isText && d.suggest != nil {
-		if next := d.suggest(path, text); next != "" {
-			return d.errorAt(at, path, fmt.Sprintf("%s is never %q", describePath(path), text), next)
+	if d.suggest != nil {
+		if next := d.suggest(path, tok); next != "" {
+			found := describeToken(tok)
+			if text, isText := tok.(string); isText {
+				found = strconv.Quote(text)
+			}
+			return d.errorAt(at, path, describePath(path)+" is never "+found, next)
 		}
 	}
 

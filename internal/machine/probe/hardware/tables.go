@@ -3,6 +3,8 @@ package hardware
 import (
 	_ "embed"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -39,6 +41,16 @@ func lookUp(table, wanted string) string {
 	}
 
 	return ""
+}
+
+// Vendors returns the names that the vendors of cards have in facts, sorted, each once.
+func Vendors() []string {
+	names := map[string]bool{}
+	for _, name := range parseTable(vendors) {
+		names[name] = true
+	}
+
+	return slices.Sorted(maps.Keys(names))
 }
 
 // vendorPrefixes are the beginnings of names that already contain the vendor: a label "nvidia-<model>" must not

@@ -17,8 +17,8 @@ import (
 // maxFacts bounds a file of facts, in bytes.
 const maxFacts = 16 << 20
 
-// checkFacts refuses a file of facts that no machine has: a person has edited it, and a site would be tested for nothing.
-// A file that cannot be decoded is not judged: to read its facts is an error.
+// checkFacts refuses a file of facts that no machine has: a person has edited it, and a site would be tested for
+// nothing. A file that cannot be decoded is not judged: to read its facts is an error.
 func checkFacts(path string) error {
 	text, err := nodefile.ReadFile(path, maxFacts)
 	if err != nil {

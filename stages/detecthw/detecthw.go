@@ -130,8 +130,8 @@ func checkUnits(names []string) error {
 			}
 			return fmt.Errorf("%q has no suffix of a unit, so systemd has no such unit: did you mean %q?", name, meant)
 		case strings.HasSuffix(stem, "@"):
-			return fmt.Errorf("%q is a template, which never starts: name one of its units, such as \"%s1.%s\"", name, stem,
-				suffix)
+			return fmt.Errorf("%q is a template, which never starts: name one of its units, such as \"%s1.%s\"",
+				name, stem, suffix)
 		case strings.HasPrefix(stem, "prelet") && suffix == "service" || name == "prelet-gate.target":
 			return fmt.Errorf("%q is a unit of prelet, and this run would wait for itself: remove it", name)
 		case slices.Contains(lateTargets, name):

@@ -50,13 +50,14 @@ func FaultIn(code fault.Code, path string, text []byte, err error) *fault.Fault 
 	return f
 }
 
-// Suggest returns what to write, as a sentence, in place of a text (string) or a number (json.Number) at a path of names
-// and indices; "" if it is right.
+// Suggest returns what to write, as a sentence, in place of a text (string) or a number (json.Number) at a path of
+// names and indices; "" if it is right.
 type Suggest func(path []string, value json.Token) string
 
 // DecodeStrict decodes a JSON document by the type of a Go value. It refuses names that the type does not have, in
-// other letters too, duplicate names, values of another type, null where it has no meaning, values for which suggest has
-// another one, and text after the document. Such errors are *PlaceError and have no words of Go. suggest may be nil.
+// other letters too, duplicate names, values of another type, null where it has no meaning, values for which suggest
+// has another one, and text after the document. Such errors are *PlaceError and have no words of Go. suggest may be
+// nil.
 func DecodeStrict(text []byte, into any, suggest Suggest) error {
 	err := newStrict(text, 0).check(nil, nil) // a document that is cut off says so, whatever its names are
 	d := newStrict(text, 0)

@@ -64,8 +64,8 @@ func isHidden(p string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(p+"/", folder) })
 }
 
-// WhyNoProgram returns why the next start of a unit below a root would fail with 203/EXEC, with the path; "" if it would
-// not, as far as is known. An ExecStartPre= may still bring the program.
+// WhyNoProgram returns why the next start of a unit below a root would fail with 203/EXEC, with the path; "" if it
+// would not, as far as is known. An ExecStartPre= may still bring the program.
 func (u Definition) WhyNoProgram(root nodefile.Root) string {
 	isUnseen := root == "" && isHidden(u.Program)
 	if u.Load != "loaded" || !path.IsAbs(u.Program) || u.OtherRoot || u.HasPre || isUnseen {

@@ -56,7 +56,8 @@ type Unit struct {
 	State
 }
 
-// Relations are the units that a unit requires, excludes or follows, and whether a person may start, stop and reload it.
+// Relations are the units that a unit requires, excludes or follows, and whether a person may start, stop and reload
+// it.
 type Relations struct {
 	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
 	NoStart, NoStop bool

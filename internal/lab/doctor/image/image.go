@@ -203,8 +203,8 @@ func (s *search) list(folder *nodefile.Look, r rule) []string {
 	return names
 }
 
-// matchBelow applies a rule to each regular file in a folder and below it. A link is left out, so that each file is seen
-// once, at its own path.
+// matchBelow applies a rule to each regular file in a folder and below it. A link is left out, so that each file is
+// seen once, at its own path.
 func (s *search) matchBelow(folder *nodefile.Look, r rule) {
 	for _, name := range s.list(folder, r) {
 		file := path.Join(folder.Path(), name)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -29,13 +30,14 @@ func checkFacts(path string) error {
 
 		Inner *tape.Facts `json:"facts"`
 	}
-	if json.Unmarshal(text, &document) != nil {
+	if tape.RecordingBounds.Check(text) != nil || json.Unmarshal(text, &document) != nil {
 		return nil
 	}
-	f := madeUp{facts: &document.Facts, vendors: probe.Vendors()}
+	facts := &document.Facts
 	if document.Inner != nil {
-		f.facts = document.Inner
+		facts = document.Inner
 	}
+	f := newMadeUp(facts)
 
 	if err := codec.DecodeStrict(text, new(json.RawMessage), f.suggest); err != nil {
 		return codec.FaultIn(fault.HardwareFailed, path, text, err)
@@ -46,9 +48,22 @@ func checkFacts(path string) error {
 
 // madeUp finds values that facts contradict.
 type madeUp struct {
-	facts   *tape.Facts
+	nodes   []string // the NUMA nodes
+	logical int      // the CPUs that the cores have
 	vendors []string
-	cards   []string // the names of interfaces so far
+	cards   map[string]bool // the names of interfaces so far
+}
+
+func newMadeUp(f *tape.Facts) *madeUp {
+	m := &madeUp{vendors: probe.Vendors(), cards: map[string]bool{}}
+	for _, n := range f.NUMA {
+		m.nodes = append(m.nodes, strconv.Itoa(n.ID))
+	}
+	for _, c := range f.CPU.Cores {
+		m.logical += len(c.CPUs)
+	}
+
+	return m
 }
 
 // suggest is a codec.Suggest.
@@ -63,15 +78,18 @@ func (m *madeUp) suggest(path []string, value json.Token) string {
 	case isNumber && strings.HasPrefix(text, "-"):
 		return "Write a number from 0."
 	case isNumber && (strings.HasSuffix(name, ".numa") || name == "cpu.cores.node"):
-		return m.suggestNode(text)
+		if len(m.nodes) > 0 && !slices.Contains(m.nodes, text) {
+			return "The NUMA nodes are: " + strings.Join(m.nodes, ", ") + "."
+		}
 	case isNumber && name == "cpu.logical":
-		return m.suggestLogical(text)
+		if m.logical > 0 && strconv.Itoa(m.logical) != text {
+			return fmt.Sprintf("The cores have %d CPUs.", m.logical)
+		}
 	case name == "nics.interface" && value != nil:
-		isTwice := slices.Contains(m.cards, text)
-		m.cards = append(m.cards, text)
-		if isTwice {
+		if m.cards[text] {
 			return "Another card has this name."
 		}
+		m.cards[text] = true
 	case name == "nics.vendor" || name == "accelerators.vendor" || name == "gpus.vendor":
 		near := texts.Nearest(text, m.vendors)
 		if value != nil && near != "" && near != text {
@@ -80,30 +98,4 @@ func (m *madeUp) suggest(path []string, value json.Token) string {
 	}
 
 	return ""
-}
-
-// suggestNode returns the NUMA nodes of the machine in place of another number.
-func (m *madeUp) suggestNode(text string) string {
-	var ids []string
-	for _, n := range m.facts.NUMA {
-		ids = append(ids, fmt.Sprint(n.ID))
-	}
-	if len(ids) == 0 || slices.Contains(ids, text) {
-		return ""
-	}
-
-	return "The NUMA nodes are: " + strings.Join(ids, ", ") + "."
-}
-
-// suggestLogical returns the number of CPUs that the cores have, if it is another one.
-func (m *madeUp) suggestLogical(text string) string {
-	count := 0
-	for _, c := range m.facts.CPU.Cores {
-		count += len(c.CPUs)
-	}
-	if count == 0 || fmt.Sprint(count) == text {
-		return ""
-	}
-
-	return fmt.Sprintf("The cores have %d CPUs.", count)
 }

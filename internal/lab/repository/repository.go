@@ -157,7 +157,7 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 	if diags := append(Block.Check(body, nil), lang.CheckConstants(Block, body)...); diags.HasErrors() {
 		return out, diags
 	}
-	if diags := checkTexts(body); diags.HasErrors() {
+	if diags := checkTexts(body, text); diags.HasErrors() {
 		return out, diags
 	}
 	b, diags := Block.Decode(body, nil, eval.New(context.Background(), &lang.Site{}, nil).Scope(""))
@@ -181,7 +181,7 @@ func Parse(name string, text []byte) (File, hcl.Diagnostics) {
 
 // checkTexts refuses values that are not texts, which Decode would make texts: true would be a folder, and 1.30 would
 // be 1.3.
-func checkTexts(body *hclsyntax.Body) (diags hcl.Diagnostics) {
+func checkTexts(body *hclsyntax.Body, source []byte) (diags hcl.Diagnostics) {
 	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
 		a := body.Attributes[name]
 		items := []hclsyntax.Expression{a.Expr}
@@ -191,7 +191,7 @@ func checkTexts(body *hclsyntax.Body) (diags hcl.Diagnostics) {
 		for _, item := range items {
 			if v, _ := item.Value(nil); !v.IsNull() && v.Type() != cty.String {
 				diags = append(diags, origin.Error(fault.WrongType, item.Range(), "Wrong type for "+name,
-					"A folder, a file and a version are texts: write it in quotes."))
+					"A folder, a file and a version are texts: write %q.", item.Range().SliceBytes(source)))
 			}
 		}
 	}

@@ -38,7 +38,8 @@ func TestPower(t *testing.T) {
 	// change starts a run, which takes as long as this first one.
 	change := func(round int) {
 		t.Helper()
-		m.run("systemd-run", "--quiet", "--unit=change", "--collect", "prelet", "run", "--var", fmt.Sprint("round=", round))
+		unit, value := fmt.Sprint("--unit=change-", round), fmt.Sprint("round=", round)
+		m.run("systemd-run", "--quiet", unit, "--collect", "prelet", "run", "--var", value)
 	}
 	began := time.Now()
 	change(100)

@@ -190,8 +190,8 @@ func (*node) Redact(text string) string                { return text }
 type idle struct{ gate string }
 
 func (i idle) Look(_ context.Context, unit string) (activation.Unit, error) {
-	u := activation.Unit{Name: unit}
-	u.Load, u.Active, u.Sub = "loaded", "inactive", "dead"
+	var u activation.Unit
+	u.Name, u.Load, u.Active, u.Sub = unit, "loaded", "inactive", "dead"
 	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
 		Path     string
 		Optional bool

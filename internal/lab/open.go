@@ -51,11 +51,14 @@ func Open(e *machine.Env, r Request, store *generation.Store) (*Node, error) {
 func OpenMachine(e *machine.Env, g *Given, machine string, store *generation.Store) (*Node, error) {
 	own := g.At(machine)
 	var recorded *tape.Recording
+	var err error
 	if own == g {
-		var err error
-		if recorded, err = ReadRecording(machine); err != nil {
-			return nil, err
-		}
+		recorded, err = ReadRecording(machine)
+	} else {
+		err = checkFacts(own.Hardware)
+	}
+	if err != nil {
+		return nil, err
 	}
 
 	return OpenWorld(e, own, recorded, store), nil

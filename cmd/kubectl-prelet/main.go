@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,6 +23,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, func() { // a file system that does not answer holds a read, which no context ends
+		time.Sleep(time.Second)
+		fmt.Fprintln(os.Stderr, "error: interrupted; a file that it reads, such as the kubeconfig, does not answer")
+		os.Exit(1)
+	})
 
 	version = buildversion.Or(version)
 	root := newCommand(os.Stdout, os.Stderr)
